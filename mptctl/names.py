@@ -63,8 +63,6 @@ Search = Literal["grid", "random", "optuna"]
 PLUGINS = "MPTCTL_PLUGINS"
 # Callback that shows progress: (what is under way, how much is done, how much there is).
 Progress = Callable[[str, int, int], None]
-# Most flips that a tracker gets; the most confident ones come first.
-LOGGED_FLIPS = 10_000
 
 
 class Role(StrEnum):
@@ -79,7 +77,6 @@ class TrackerName(StrEnum):
 
     MLFLOW = "mlflow"
     WANDB = "wandb"
-    TENSORBOARD = "tensorboard"
 
 
 def tell_nobody(what: str, done: int, total: int) -> None:

@@ -20,7 +20,7 @@ from scipy.stats import norm, t
 
 from mptctl.evaluation.paired_bootstrap import LEVEL, redraw_rates
 from mptctl.studies.groups import Group, find_row, group_updates
-from mptctl.studies.post_hoc_bias import at_equal_error
+from mptctl.studies.post_hoc_bias import shift_to_error_of
 from mptctl.studies.training_cost import RunWork
 from mptctl.studies.updates import find_updates
 
@@ -169,14 +169,18 @@ def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of
     """
     rows, cost = candidates_of(data, root, seeds)
     target = max(rows, key=val_error) if error_of is None else rows[CANDIDATES.index(error_of)]
-    shifted = at_equal_error(rows, target, keep_missed=True)
     by_seed, draws = [], []
-    for group in shifted.groups:
-        totals = [update.counts.total for update in group.updates]
-        drawn = redraw_rates([update.counted for update in group.updates])
-        by_seed.append([float(update.counts.negative_flips) for update in group.updates])
+    notes = [f"at the validation error of {target.name}"]
+    for group in rows:
+        shifted = shift_to_error_of(target, group, -np.inf)
+        missed = sum(not each.is_reached for each in shifted)
+        if missed:
+            notes.append(f"{group.name}: counted at its lowest error in {missed} of {len(shifted)} seeds")
+        updates = [each.update for each in shifted]
+        drawn = redraw_rates([update.counted for update in updates])
+        by_seed.append([float(update.counts.negative_flips) for update in updates])
+        totals = [update.counts.total for update in updates]
         draws.append(np.mean([rate["nfr"] * n for rate, n in zip(drawn, totals, strict=True)], axis=0))
-    notes = [f"at the validation error of {target.name}", *shifted.notes]
     return Flips(data.study, np.array(by_seed), np.array(draws), cost, notes)
 
 

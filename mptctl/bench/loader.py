@@ -12,7 +12,6 @@ from pydantic import Field
 
 from mptctl.bench.runners import LEAST_BATCHES, LEAST_RESIDENT_BATCHES, ROWS, LoaderRunner, Say, make_runners
 from mptctl.bench.sources import find_pictures, repeat_pictures
-from mptctl.bench.sweep import LoaderSweep, sweep_dali
 from mptctl.data.manifest import TRAIN
 from mptctl.data.sources import read_source
 from mptctl.files import Model, scratch_folder
@@ -41,7 +40,6 @@ class LoaderBench(Model):
     batch_size: int = Field(description="pictures in a batch")
     rows: list[LoaderRow] = Field(description="one row a loader")
     skipped: dict[str, str] = Field(description="rows that cannot be measured here, and why")
-    sweep: LoaderSweep | None = Field(description="with --sweep: the speed of DALI with many settings")
 
 
 def bench_loader(  # one for each flag of `bench loader`
@@ -52,20 +50,17 @@ def bench_loader(  # one for each flag of `bench loader`
     repeats: int = 5,
     seconds: float = 5.0,
     device: torch.device | None = None,
-    sweep: bool = False,
     say: Say = lambda line: None,
 ) -> LoaderBench:
     """Measure the speed of loaders in turns.
 
     Args:
         recipe: picture size, augmentation, batch size, loader settings and model.
-        data_root: folder with ``train/CLASS/*``, or a tar file of one; None: generated JPEGs of 500 x 375
-            pixels.
+        data_root: folder with ``train/CLASS/*``; None: generated JPEGs of 500 x 375 pixels.
         rows: some of `ROWS`.
         repeats: number of runs of each row.
         seconds: length of a run.
         device: where batches go; None: the first GPU, or the CPU without one.
-        sweep: also search for DALI's fastest settings on this machine.
         say: told what is under way.
 
     Raises:
@@ -83,7 +78,6 @@ def bench_loader(  # one for each flag of `bench loader`
         runners, skipped = make_runners(recipe, split, short, rows, device, scratch, say)
         try:
             measured = _run_in_turns(runners, repeats, seconds, device, say)
-            swept = sweep_dali(recipe, split, device, scratch, repeats, seconds, say) if sweep else None
         finally:
             for runner in runners:
                 runner.stop()
@@ -105,7 +99,6 @@ def bench_loader(  # one for each flag of `bench loader`
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        sweep=swept,
     )
 
 

@@ -14,7 +14,7 @@ class LoaderRequest(Request):
     """The loaders to measure, and on which pictures."""
 
     data_root: Annotated[Path | None, Flag("DIR")] = None
-    """Folder with train/CLASS/*, or a tar file of one. (default: generated JPEGs)"""
+    """Folder with train/CLASS/*. (default: generated JPEGs)"""
     recipe: Annotated[str, Flag("NAME_OR_FILE")] = "imagenet"
     """Picture size, augmentation, batch, model."""
     overrides: Overrides = Field([])
@@ -25,8 +25,6 @@ class LoaderRequest(Request):
     seconds: Annotated[float, Flag("S", low=0.1)] = 5.0
     """Length of a run."""
     device: Device = None
-    sweep: Annotated[bool, Flag()] = False
-    """Find the fastest settings of DALI here, and print the recipe's lines."""
     as_json: Json = False
 
 

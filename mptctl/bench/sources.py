@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,38 +12,24 @@ from mptctl.bench.runners import Say
 from mptctl.data.manifest import TRAIN, Manifest
 from mptctl.data.split import Split, build_split
 from mptctl.data.split_file import SplitRequest
-from mptctl.errors import DataError, first_line
 
 # Number of generated pictures.
 _GENERATED = 200
 
 
 def find_pictures(root: Path | None, folder: Path, say: Say) -> Path:
-    """Return the folder of the pictures; those of a tar file, and generated ones, are first written.
+    """Return the folder of the pictures; generated ones are first written.
 
     Args:
-        root: folder with ``train/CLASS/*``, a tar file of one, or None: pictures are generated.
+        root: folder with ``train/CLASS/*``, or None: pictures are generated.
         folder: where pictures are written; does not exist yet.
         say: told what is under way.
-
-    Raises:
-        DataError: a file that is no tar file.
     """
-    if root is None:
-        say("generating JPEGs of 500 x 375")
-        generate_pictures(folder)
-        return folder
-    if not root.is_file():
+    if root is not None:
         return root
-    say(f"unpacking {root.name}")
-    try:
-        with tarfile.open(root) as archive:
-            archive.extractall(folder, filter="data")
-    except tarfile.TarError as error:
-        raise DataError(
-            f"{root}: {first_line(error)}; give a folder with train/CLASS/*, or a tar of one"
-        ) from error
-    return next((train.parent for train in folder.rglob("train")), folder)
+    say("generating JPEGs of 500 x 375")
+    generate_pictures(folder)
+    return folder
 
 
 def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:

@@ -19,10 +19,6 @@ from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.torch_settings import torch_settings
 
-# Limit on each ratio of times, in the median over the repeats.
-LIMIT = 1.05
-# Limit on ours-graph over floor-graph.
-GRAPH_LIMIT = 1.03
 # After the third, ours-graph captures its graph.
 _WARM_STEPS = 4
 Clock = Literal["wall", "cpu"]
@@ -52,9 +48,6 @@ class Ratio(Model):
     median: float = Field(description="over the repeats")
     smallest: float = Field(description="of any repeat")
     largest: float = Field(description="of any repeat")
-    within: bool = Field(
-        description="whether the median is at most `limit`; of graph_to_floor_graph, `graph_limit`"
-    )
 
 
 class StepRatios(Model):
@@ -93,8 +86,6 @@ class StepBench(Model):
     repeats: int = Field(description="rounds; all rows take turns in each")
     rows: list[StepRow] = Field(description="one for each way to train and precision")
     skipped: dict[str, str] = Field(description="rows that cannot be measured with this recipe, and why")
-    limit: float = Field(LIMIT, description="largest allowed ratio")
-    graph_limit: float = Field(GRAPH_LIMIT, description="largest allowed graph_to_floor_graph")
     ratios: list[StepRatios] = Field(description="one for each precision")
 
 
@@ -193,16 +184,14 @@ def _convolutions_in_tf32() -> bool:
 def step_ratios(seconds: Seconds) -> list[StepRatios]:
     """Compute the ratios between rows, for each precision that was measured."""
 
-    def ratio(
-        above: tuple[Precision, str], below: tuple[Precision, str], limit: float = LIMIT
-    ) -> Ratio | None:
+    def ratio(above: tuple[Precision, str], below: tuple[Precision, str]) -> Ratio | None:
         """Divide the seconds of two rows; None if one was not measured, or both are the same row."""
         if above not in seconds or below not in seconds or above == below:
             return None
         # For each repeat by itself, since the machine's speed drifts from repeat to repeat.
         of_each = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
         median, smallest, largest = (round(f(of_each), 4) for f in (statistics.median, min, max))
-        return Ratio(median=median, smallest=smallest, largest=largest, within=median <= limit)
+        return Ratio(median=median, smallest=smallest, largest=largest)
 
     return [
         StepRatios(
@@ -210,7 +199,7 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
             ours_to_floor=ratio((precision, "ours"), (precision, "floor")),
             cached_to_student=ratio((precision, "ours-cached"), (precision, "student")),
             ours_to_published=ratio((precision, "ours"), (precision, "published")),
-            graph_to_floor_graph=ratio((precision, "ours-graph"), (precision, "floor-graph"), GRAPH_LIMIT),
+            graph_to_floor_graph=ratio((precision, "ours-graph"), (precision, "floor-graph")),
             graph_to_ours=ratio((precision, "ours-graph"), (precision, "ours")),
             ours_to_fp32=ratio((precision, "ours"), ("fp32", "ours")),
         )

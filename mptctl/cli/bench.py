@@ -30,7 +30,6 @@ def measure_loader(asked: LoaderRequest) -> None:
         repeats=asked.repeats,
         seconds=asked.seconds,
         device=choose_device(asked.device or recipe.runtime.device),
-        sweep=asked.sweep,
         say=partial(typer.echo, err=True),
     )
     show(result, print_loader, as_json=asked.as_json)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # each of these imports libraries that the others do without
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
-    from mptctl.bench.sweep import LoaderSweep
 
 Name = TypeVar("Name", bound=str)
 
@@ -37,7 +36,7 @@ def parse_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Nam
 
 
 def print_loader(bench: LoaderBench) -> None:
-    """Print the speed of each loader, why others were not measured, and the settings found for DALI."""
+    """Print the speed of each loader, and why others were not measured."""
     typer.echo(
         f"{bench.machine.cpu}, {bench.machine.cores} cores, {bench.machine.gpu or 'no GPU'}; "
         f"{bench.pictures:,} pictures ({bench.data}) to {bench.image_size} pixels, batches of "
@@ -58,17 +57,6 @@ def print_loader(bench: LoaderBench) -> None:
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
-    if bench.sweep is not None:
-        _print_sweep(bench.sweep)
-
-
-def _print_sweep(sweep: LoaderSweep) -> None:
-    """Print the fastest settings, also as lines of a recipe."""
-    typer.echo(sweep.verdict)
-    if sweep.settings:
-        typer.echo("data:")
-    for key, value in sweep.settings.items():
-        typer.echo(f"  {key}: {value:g}")
 
 
 def print_kernel(bench: KernelBench) -> None:

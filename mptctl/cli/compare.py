@@ -42,7 +42,6 @@ def compare_and_show(asked: CompareRequest) -> None:
             old=old,
             part=asked.part,
             equal_error=asked.equal_error,
-            shift=asked.shift,
             against=asked.against,
         )
     written = write_comparison(
@@ -69,7 +68,7 @@ def _choose_and_show(asked: CompareRequest, folders: list[Path], old: Path | Non
         raise UsageError(
             "--choose: never reads the test part, which is to judge what was chosen; add --part val"
         )
-    others = ("equal_error", "shift", "against", "csv", "latex", "markdown", "report")
+    others = ("equal_error", "against", "csv", "latex", "markdown", "report")
     given = [f"--{name.replace('_', '-')}" for name in others if name in asked.model_fields_set]
     if given:
         raise UsageError(f"--choose: {given[0]} has no meaning beside it; leave one of them out")

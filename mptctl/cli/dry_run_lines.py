@@ -19,9 +19,8 @@ def describe_dry_run(plan: DryRun) -> list[str]:
     if plan.max_nfr is not None:
         bias = f", k from {plan.k:g} on, moved to keep NFR within {plan.max_nfr:g} %"
     steps_done = f", {plan.from_step:,} of them done" if plan.from_step else ""
-    on_recipe = {"recipe": plan.recipe, "not said": plan.not_said or ""}
     lines = {
-        **{key: text for key, text in on_recipe.items() if text},
+        "recipe": plan.recipe,
         "run folder": f"{plan.run}{occupied}",
         "method": f"{plan.method}{bias}, seed {plan.seed}",
         "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} "

@@ -27,13 +27,11 @@ from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.signals import stopped_with
-from mptctl.names import LOGGED_FLIPS
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
 from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
-from mptctl.report.trackers.tracker import require_trackers
 
 # Settings that go with one model alone, and those that go with one NEW alone.
 FOR_ONE_MODEL = {
@@ -77,7 +75,7 @@ class Comparing:
             return sys.maxsize
         if self.files.page is not None:
             return MOST_FLIPS
-        return LOGGED_FLIPS if self.asked.log else SHOWN_FLIPS
+        return SHOWN_FLIPS
 
 
 def evaluate(asked: EvaluateRequest) -> None:
@@ -134,10 +132,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     Returns:
         The report of each NEW, by the name of NEW.
     """
-    references = {"old": asked.old}
-    if asked.baseline is not None:
-        references["baseline"] = asked.baseline
-    request = _read_request(asked, [*references.values(), *asked.news])
+    request = _read_request(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
@@ -148,13 +143,13 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
         showing_progress(asked.session) as session,
         workspace(memory, session.progress if is_watched else None),
     ):
-        updates = load_updates(references, asked.news, session, request.question.renamed)
+        updates = load_updates(asked.old, asked.news, session, request.question.renamed)
         with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
         size_reader = make_size_reader(with_pictures, session.progress)
         for new, loaded in zip(asked.news, updates, strict=True):
             slicing = request.question.slicing_for(loaded.models, loaded.split)
             report = _compare(request, loaded, replace(slicing, pictures=size_reader))
-            _write_outputs(request, new, loaded, report)
+            _write_outputs(request, loaded, report)
             reports[new] = report.with_flips(SHOWN_FLIPS)
     return reports
 
@@ -169,13 +164,11 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
     Raises:
         UsageError, DataError: a setting, an output or a file cannot be used.
     """
-    require_trackers(asked.log)
     files = read_files(asked, models)
     percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
     limits = Limits(
         **{key: percent / 100 for key, percent in percents.items() if percent is not None},
         confidence=asked.confidence,
-        undecided=asked.undecided,
         looks=asked.looks,
         allow_identical=asked.allow_identical,
         allow_unfinished=asked.allow_unfinished,
@@ -214,7 +207,7 @@ def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> 
 
     Args:
         request: the comparison.
-        loaded: predictions of old and new model, and of the baseline where there is one.
+        loaded: predictions of old and new model.
         slicing: the slices.
     """
     report = compare(
@@ -232,35 +225,27 @@ def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> 
             unfinished=loaded.unfinished,
             warnings=[*loaded.warnings, *small_limits(request.limits)],
         ),
-        baseline=loaded.models.get("baseline"),
     )
     if loaded.split is None:
         return report
     return report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
 
 
-def _write_outputs(request: Comparing, new: str, loaded: NamedModels, report: FlipReport) -> None:
-    """Log a comparison to the trackers, write its files, add it to the history, and print what was written.
+def _write_outputs(request: Comparing, loaded: NamedModels, report: FlipReport) -> None:
+    """Write the files of a comparison, add it to the history, and print what was written.
 
     Args:
         request: the comparison.
-        new: name of the replacement, for the trackers.
         loaded: the models of the comparison.
         report: its result, with `request.flips_needed` flips.
     """
     asked, files = request.asked, request.files
-    if asked.log:
-        from mptctl.report.trackers.logged_comparison import log_comparison
-
-        log_comparison(report.with_flips(LOGGED_FLIPS), require_trackers(asked.log), new, asked.run_root)
     sources = None
     if files.page is not None:
         sources = provenance(sys.argv, digests_of_models(loaded), request.today)
     written = files.write(report, loaded.models, asked.data_root, loaded.split, sources)
     for path in written:
         typer.echo(f"wrote {path}", err=True)
-    if files.figures is not None and not any(path.parent == files.figures for path in written):
-        typer.echo("wrote no figures: they show logits, and predictions alone were given", err=True)
     add_to_history(asked, lambda tag: make_release(report, request.today, tag))
 
 

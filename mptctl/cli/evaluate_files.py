@@ -37,7 +37,6 @@ def read_files(asked: EvaluateRequest, models: Sequence[str]) -> FlipFiles:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     files = FlipFiles(
         page=asked.report,
-        figures=asked.figures,
         markdown=None if asked.markdown in (None, "-") else Path(str(asked.markdown)),
         predictions=asked.save_predictions,
         junit=asked.junit,
@@ -45,11 +44,6 @@ def read_files(asked: EvaluateRequest, models: Sequence[str]) -> FlipFiles:
     )
     outputs = Outputs()
     outputs.add_file("--report", files.page, PAGE)
-    if files.figures is not None:
-        # Imported only here, because matplotlib takes long.
-        from mptctl.report.figures.flips import figure_files
-
-        outputs.add_folder("--figures", files.figures, figure_files())
     outputs.add_file("--markdown", files.markdown)
     outputs.add_file("--junit", files.junit)
     outputs.add_file("--flips", files.flips, (".csv",))

@@ -32,7 +32,7 @@ from mptctl.report.media.progress_bars import showing_progress
 TAKEN = {
     *LabelSettings.model_fields,
     *ModelRequest.model_fields,
-    *("old", "news", "data_root", "memory_limit", "confidence", "looks", "undecided", "by", "metadata"),
+    *("old", "news", "data_root", "memory_limit", "confidence", "looks", "by", "metadata"),
     *("as_json", "report", "markdown", "junit", "github", "append_history", "tag", "gate_file"),
 }
 
@@ -53,7 +53,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         )
     if asked.metadata is not None and not asked.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
-    rules = Limits(confidence=asked.confidence, undecided=asked.undecided, looks=asked.looks)
+    rules = Limits(confidence=asked.confidence, looks=asked.looks)
     percent, warnings = asked.max_flip_rate, list[str]()
     if asked.gate_file is not None:
         gate_file = read_gate_file(asked.gate_file)

@@ -26,7 +26,6 @@ from mptctl.recipe import (
     DEFAULT_PRESET,
     Recipe,
     change_recipe,
-    describe_missing_keys,
     differences,
     load_recipe,
 )
@@ -79,10 +78,8 @@ class Inputs:
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
     def with_recipe_name(self, plan: DryRun) -> DryRun:
-        """The plan of a run with the name of its recipe, and a note on keys that its file does not say."""
-        base = DEFAULT_PRESET[self.split.file.source]
-        missing_keys = None if self.resumes else describe_missing_keys(self.recipe_name, base)
-        return plan.model_copy(update={"recipe": self.recipe_name, "not_said": missing_keys})
+        """The plan of a run with the name of its recipe."""
+        return plan.model_copy(update={"recipe": self.recipe_name})
 
 
 def read_inputs(

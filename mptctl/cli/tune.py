@@ -30,7 +30,7 @@ from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import DEFAULT_K, KEYS, parse_axis
-from mptctl.tune.tune_settings import AxisSettings, TuneSettings
+from mptctl.tune.tune_settings import TuneSettings
 
 # Percentage points of error above the reference's that the choice may have, where no flag sets a limit.
 MAX_ER_INCREASE = 0.5
@@ -103,12 +103,11 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
                 "KEY=VALUES"
             )
     way: Any = words[0] if words else "random" if any(axis.range for axis in keys) else "grid"
-    names = dict.fromkeys(["distance", *AxisSettings.model_fields])
-    given = asked.model_dump(include=set(names), exclude_none=True)
+    given = asked.model_dump(include=set(KEYS), exclude_none=True)
     if asked.method is None and not keys:
         # k is searched in any case; the distance, which begins names of trials, is first.
         given = {"k": DEFAULT_K[way]} | given
-        return way, tuple(parse_axis(name, given[name], way) for name in names if name in given)
+        return way, tuple(parse_axis(name, given[name], way) for name in KEYS if name in given)
     if asked.method is None or not keys:
         raise UsageError(
             "tune METHOD --search KEY=VALUES: name both, a method and what is searched of it, such as tune "

@@ -27,7 +27,6 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import (
     comparison_warnings,
-    idle_model_warnings,
     probability_warnings,
     same_answers,
     same_content,
@@ -82,15 +81,12 @@ def compare(
     old: Predictions,
     new: Predictions,
     request: ComparisonRequest | None = None,
-    *,
-    baseline: Predictions | None = None,
 ) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
 
     Args:
         old, new: predictions of the two models, on the same samples in any order.
         request: what to compute; default: the rates, without a limit.
-        baseline: a plain update; its bias curve is drawn beside the new model's.
 
     Raises:
         DataError: ids or labels do not match, no test sample is of an old class, or the new model, from a
@@ -104,8 +100,7 @@ def compare(
     if request.gate_file is not None:
         warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
         request = replace(request, limits=request.gate_file.merged(request.limits))
-    given = {"old": old, "new": new, "baseline": baseline}
-    models = {role: model for role, model in given.items() if model is not None}
+    models = {"old": old, "new": new}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
     if request.rules.given_old_classes is not None:
         old_classes, named_by = request.rules.given_old_classes, request.rules.name_of_old_classes
@@ -240,5 +235,4 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
         *unrelated_warnings(answers),
         *swap_warnings(answers),
         *probability_warnings(pairing.models.values()),
-        *idle_model_warnings(pairing),
     ]

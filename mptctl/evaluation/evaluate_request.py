@@ -9,7 +9,6 @@ from pydantic import Field
 
 from mptctl.evaluation.reading.readers import SUFFIXES
 from mptctl.files.request import Flag, Json, ModelRequest, Request, argument
-from mptctl.names import TrackerName
 
 MORE_LIMITS, COMPARED, SLICES = "More limits", "What is compared", "Slices"
 OUTPUT, MEMORY, ALONE, TRAFFIC = "More output", "Memory", "One model alone", "Traffic with few labels"
@@ -47,8 +46,6 @@ class OutputSettings(Request):
 
     report: Annotated[Path | None, Flag("FILE.html")] = None
     """Write one HTML page."""
-    figures: Annotated[Path | None, Flag("DIR", panel=OUTPUT)] = None
-    """Write the figures as PNG and SVG."""
     markdown: Annotated[str | None, Flag("FILE")] = None
     """Write Markdown for a pull request; - prints it instead of the table."""
     junit: Annotated[Path | None, Flag("FILE.xml", panel=OUTPUT)] = None
@@ -64,8 +61,6 @@ class OutputSettings(Request):
     save_predictions: Annotated[Path | None, Flag("DIR", panel=OUTPUT)] = None
     """Write both models' predictions as old.npz and new.npz, which evaluate reads, again with --class-map if
     it was given."""
-    log: Annotated[list[TrackerName], Flag("TRACKER", panel=OUTPUT)] = Field([])
-    """Log rates, report and flips to mlflow, wandb or tensorboard. Repeatable."""
     full: Annotated[bool, Flag()] = False
     """Show all tables: classes, predictions, calibration."""
 
@@ -111,16 +106,12 @@ class EvaluateRequest(ComparedSettings, OutputSettings, AloneSettings, LabelSett
     looks: Annotated[Literal["once", "any"], Flag(panel=MORE_LIMITS)] = "once"
     """any: the gate may be asked again as samples or labels are added, and keeps its level; for NFR, right
     predictions lost, and labels."""
-    undecided: Annotated[Literal["fail", "pass"], Flag(panel=MORE_LIMITS)] = "fail"
-    """Verdict where the interval contains the limit; fail beside --gate."""
     allow_identical: Annotated[bool, Flag(panel=MORE_LIMITS)] = False
     """Do not fail when OLD and NEW are the same model; not beside --gate."""
     allow_unfinished: Annotated[bool, Flag(panel=MORE_LIMITS)] = False
     """Do not fail when a model comes from an unfinished run; not beside --gate."""
     min_slice: Annotated[int, Flag("N", low=1, panel=SLICES)] = 30
     """Smaller slices are counted, not ranked."""
-    baseline: Annotated[str | None, Flag("MODEL", panel=COMPARED)] = None
-    """Plain comparison: a plain update, shifted to NEW's error; the shift is read off the test part."""
     data_root: Annotated[Path | None, Flag("DIR")] = None
     """Folder of the pictures: of a run's split, where they have moved since; of predictions files, if their
     ids are paths below it."""

@@ -49,24 +49,6 @@ class SweepPoint(Model):
     er_all: float = Field(description="error on all samples")
 
 
-class SweepCurve(Model):
-    """NFR and errors of one model as its new classes' logits are shifted after training."""
-
-    name: str = Field(description="the model whose logits are shifted")
-    role: Literal["new", "baseline"] = Field(
-        description="the model that is judged, or the one given by --baseline"
-    )
-    points: list[SweepPoint] = Field(
-        description="from no shift to the one that leaves no prediction of a new class; of a long curve some "
-        "200 steps"
-    )
-    nfr_at_new_error: float | None = Field(
-        description="lowest NFR that any shift reaches at an error on all classes no higher than the new "
-        "model's own"
-    )
-    at_new_error: SweepPoint | None = Field(description="the shift with `nfr_at_new_error`, and its errors")
-
-
 class Bin(Model):
     """A bin of confidence: a bar of a reliability diagram."""
 
@@ -246,7 +228,7 @@ class FlipReport(Model):
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
     margins: Margins | None = Field(description="needs logits")
-    bias_sweep: list[SweepCurve] = Field(
+    bias_sweep: list[SweepPoint] = Field(
         description="needs the new model's logits and new classes; else empty"
     )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")

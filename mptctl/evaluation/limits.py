@@ -245,9 +245,6 @@ class Limits(LimitValues):
         default=None,
         description="level of the two-sided interval that decides; null: the value itself decides",
     )
-    undecided: Literal["fail", "pass"] = Field(
-        default="fail", description="effect of an undecided limit on `passed`"
-    )
     looks: Looks = Field(
         default="once",
         exclude_if=lambda looks: looks == "once",

@@ -16,7 +16,7 @@ from mptctl.evaluation.flip_report import (
     MarginGroup,
     Margins,
     ModelSummary,
-    SweepCurve,
+    SweepPoint,
 )
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.statistics import rate
@@ -73,10 +73,6 @@ def summarise_margins(groups: Sequence[MarginSamples]) -> Margins | None:
             if values.size
         ],
     )
-
-
-# Roles of the models that have a bias curve, in the order of the curves.
-CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
 
 
 def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
@@ -146,24 +142,8 @@ def compare_margins(answers: PairedAnswers) -> Margins | None:
     return summarise_margins(groups)
 
 
-def sweep_biases(answers: PairedAnswers) -> list[SweepCurve]:
-    """Compute the bias curves of the new model and of the baseline.
-
-    Both look for the fewest flips at an error no higher than the new model's own. A model without logits, or
-    whose answers no bias changes, has no curve.
-    """
-    limit = answers.wrong("new")[1] / len(answers.pairing)
-    curves = [
-        sweep_bias(
-            answers.pairing.models[role].name,
-            role,
-            answers.scores[role],
-            answers.pairing.truth,
-            answers.of_old,
-            answers.to_keep,
-            limit,
-        )
-        for role in CURVES
-        if role in answers.scores
-    ]
-    return [curve for curve in curves if curve is not None]
+def sweep_biases(answers: PairedAnswers) -> list[SweepPoint]:
+    """Compute the bias curve of the new model; empty without logits, or where no bias changes an answer."""
+    if "new" not in answers.scores:
+        return []
+    return sweep_bias(answers.scores["new"], answers.pairing.truth, answers.of_old, answers.to_keep)

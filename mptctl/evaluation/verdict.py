@@ -49,7 +49,7 @@ class GateCheck(Model):
         default=False,
         description="it would not pass with the waived flips; then no interval and no level is given",
     )
-    passed: bool = Field(description="the verdict is pass, or undecided and `undecided` lets it pass")
+    passed: bool = Field(description="the verdict is pass")
     message: str = Field(description="the same in a sentence")
     brief: str = Field(description="the same in few words")
 

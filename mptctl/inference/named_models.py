@@ -74,15 +74,15 @@ def load_predictions(
 
 
 def load_updates(
-    names: Mapping[str, str],
+    old: str,
     news: Sequence[str],
     session: Session,
     renamed: frozenset[str] = frozenset(),
 ) -> list[NamedModels]:
-    """Load predictions of the test part for each new model; all other models are read once.
+    """Load predictions of the test part for each new model; the old model is read once.
 
     Args:
-        names: all models but the new ones, by role; `old` is among them.
+        old: name of the old model.
         news: names of the new models, each for the role `new`.
         session, renamed: as for `load_predictions`.
 
@@ -96,14 +96,8 @@ def load_updates(
     if len(news) > 1:
         _refuse_duplicates(news, session.run_root)
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
-    others = {role: name for role, name in names.items() if role != "old"}
-    # Of two wrong models the first one's error is raised: NEW before the baseline.
-    loaded = _load({"old": names["old"], **new_by_key, **others}, session, "test", renamed)
-    updates = []
-    for key in new_by_key:
-        key_by_role = {"old": "old", "new": key, **{role: role for role in others}}
-        updates.append(loaded.for_roles(key_by_role))
-    return updates
+    loaded = _load({"old": old, **new_by_key}, session, "test", renamed)
+    return [loaded.for_roles({"old": "old", "new": key}) for key in new_by_key]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
     ids: Any = None,
     classes: Any = None,
     old_classes: Any = None,
-    baseline: Any = None,
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
@@ -73,8 +72,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
         old_classes: the old classes, in the order of `old`'s columns if it is logits of as many columns.
             ``"all"``: all labels. Default: the classes that the old model knows or, with a warning, the
             labels that it predicts.
-        baseline: (N,) predictions or (N, C) logits of a plain update, which is shifted to the error of `new`
-            on these samples.
 
     Raises:
         DataError: arrays cannot be read, have unequal lengths, or contradict each other.
@@ -97,12 +94,12 @@ def evaluate(  # noqa: PLR0913  # a published signature
     with options_as_arguments(), workspace():
         if old is None and new is None:
             _refuse_arguments_of_arrays(ids=ids, classes=classes)
-            given = {"old": labels, "new": replacement, "baseline": baseline}
+            given = {"old": labels, "new": replacement}
             models, columns = _read_two_models(given, label, id)
         else:
             if old is None or new is None or replacement is not None:
                 raise UsageError("evaluate: give labels with old= and new=, or two files or frames: OLD, NEW")
-            given = {"old": old, "new": new, "baseline": baseline}
+            given = {"old": old, "new": new}
             models, columns = _read_arrays(given, labels, label, id, (ids, classes, listed))
         samples = _Samples(
             old=models["old"],
@@ -115,7 +112,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )
-        result = samples.compare(samples.request, models.get("baseline"))
+        result = samples.compare(samples.request)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
@@ -136,23 +133,18 @@ def _read_two_models(
     """Read models that bring their own ids and labels: files or frames.
 
     Args:
-        given: by role, `old` and `new` at least; None where a role is not given.
+        given: by role.
         label, id: names of these columns in frames; None: as in files.
 
     Returns:
         The predictions by role, and where columns of slices are.
     """
     names = {key: name for key, name in (("label", label), ("id", id)) if name is not None}
-    models = {
-        role: read_model(value, role, names)
-        for role, value in given.items()
-        if value is not None or role in ("old", "new")
-    }
-    pair = {role: (given[role], models[role]) for role in ("old", "new")}
+    models = {role: read_model(value, role, names) for role, value in given.items()}
     return models, SliceColumns(
         keys=(),
-        frames=[(value, model.ids) for value, model in pair.values() if is_frame(value)],
-        files=[Path(value) for value, _ in pair.values() if not is_frame(value)],
+        frames=[(value, models[role].ids) for role, value in given.items() if is_frame(value)],
+        files=[Path(value) for value in given.values() if not is_frame(value)],
     )
 
 
@@ -162,7 +154,7 @@ def _read_arrays(
     """Read the predictions of models as arrays beside common labels, or as columns of one frame.
 
     Args:
-        given: by role, `old` and `new` at least; None where a role is not given.
+        given: by role.
         labels: (N,) true classes, or a frame.
         label, id: names of these columns of the frame; None: no frame, and no ids in it.
         names: the arguments `ids`, `classes` and `old_classes`.
@@ -184,11 +176,7 @@ def _read_arrays(
     elif id is not None:
         raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
     test = InMemory.of(labels, ids, classes, old_classes)
-    models = {
-        role: test.predictions(role, value, is_old=role == "old")
-        for role, value in given.items()
-        if value is not None
-    }
+    models = {role: test.predictions(role, value, is_old=role == "old") for role, value in given.items()}
     return models, SliceColumns(keys=(), frames=[] if frame is None else [(frame, test.ids)])
 
 
@@ -207,15 +195,10 @@ class _Samples:
     request: ComparisonRequest
     columns: SliceColumns
 
-    def compare(self, request: ComparisonRequest, baseline: Predictions | None = None) -> FlipReport:
-        """Compare with the slices that the request and its gate file need.
-
-        Args:
-            request: settings, without slices.
-            baseline: a plain update; None: none.
-        """
+    def compare(self, request: ComparisonRequest) -> FlipReport:
+        """Compare with the slices that the request, whose settings have none, and its gate file need."""
         with workspace(), self.columns.request(request.rules) as slicing:
-            return compare(self.old, self.new, replace(request, slicing=slicing), baseline=baseline)
+            return compare(self.old, self.new, replace(request, slicing=slicing))
 
     def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
         """Compare under a gate file and further limits, which the report's gate checks.

@@ -7,7 +7,6 @@ from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import (
     DEFAULT_PRESET,
     change_recipe,
-    describe_missing_keys,
     load_recipe,
     preset_names,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "Recipe",
     "RuntimeRecipe",
     "change_recipe",
-    "describe_missing_keys",
     "differences",
     "find_keys_by_name",
     "list_changeable_keys",

@@ -14,7 +14,7 @@ from mptctl.recipe.transforms import GaussianBlur, Step, read_steps
 SPEED: dict[str, Any] = {"changes": "speed"}
 # The key changes speed, and the last bits of results.
 ROUNDING: dict[str, Any] = {"changes": "rounding"}
-# DALI's own default (NVIDIA/DALI, pull request 6366), until `mptctl bench loader --sweep` on a GPU has found
+# DALI's own default (NVIDIA/DALI, pull request 6366), until `mptctl bench loader` on a GPU has found
 # another.
 HW_DECODER_LOAD = 0.65
 # The key changes pictures in training only, not in evaluation.

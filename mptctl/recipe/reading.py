@@ -193,31 +193,6 @@ def _refuse_small_crop(data: DataRecipe, where: str) -> None:
         )
 
 
-def describe_missing_keys(name_or_file: str, base: str) -> str | None:
-    """Describe in a sentence which keys of a file come from a preset or the defaults.
-
-    Args:
-        name_or_file: a preset's name, or the path of a YAML file, as for `load_recipe`.
-        base: the preset for keys that the file does not set.
-
-    Returns:
-        None for a preset, and for a file that sets every key.
-    """
-    if not _is_file(name_or_file):
-        return None
-    in_file = _flatten(_read_preset_or_file(name_or_file))
-    in_base = _flatten(_read_preset_or_file(base))
-    taken = [f"{key}={_typed_value(key, value)}" for key, value in in_base.items() if key not in in_file]
-    num_keys = len(recipe_keys())
-    num_defaults = num_keys - len(in_file) - len(taken)
-    if not taken and num_defaults <= 0:
-        return None
-    return (
-        f"{name_or_file} says {len(in_file)} of {num_keys} keys; from the preset {base}: "
-        f"{', '.join(taken) or 'none'}; {num_defaults} by default"
-    )
-
-
 def _typed_value(key: str, value: object) -> object:
     """Convert a value to its key's type; return it unchanged if the key is unknown or the value invalid."""
     try:
@@ -229,17 +204,6 @@ def _typed_value(key: str, value: object) -> object:
 def _is_file(name_or_file: str) -> bool:
     """Tell whether a recipe's name is the path of a file; else it names a preset."""
     return Path(name_or_file).expanduser().is_file()
-
-
-def _flatten(content: Mapping[Any, Any]) -> dict[str, Any]:
-    """``{group: {key: value}}`` as ``{"group.key": value}``; groups that are not mappings are left out."""
-    groups = {group: keys for group, keys in content.items() if isinstance(keys, dict)}
-    return {
-        f"{group}.{key}": value
-        for group, keys in groups.items()
-        for key, value in keys.items()
-        if key != "settings"
-    }
 
 
 def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:

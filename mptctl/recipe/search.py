@@ -26,7 +26,7 @@ DECIDED = ("method.name", "runtime.seed", "runtime.device")
 class Axis(Model):
     """A setting that is searched: either values, or a range."""
 
-    name: str = Field(description="distance, k, lam, alpha, beta, tau or lr; or a key of the recipe")
+    name: str = Field(description="distance or k, or a key of the recipe")
     values: tuple[Value, ...] = Field((), description="values to try")
     range: tuple[float, float] | None = Field(None, description="lowest and highest value, or null")
     log: bool = Field(False, description="whether the range is searched by factors")
@@ -39,13 +39,6 @@ class Axis(Model):
         if self.log:
             return rounded(math.exp(chance.uniform(math.log(low), math.log(high))))
         return rounded(chance.uniform(low, high))
-
-
-def range_axis(name: str, low: float, high: float, *, log: bool, flag: str) -> Axis:
-    """The axis of a range; UsageError where it is searched by factors and not positive."""
-    if log and low <= 0:
-        raise UsageError(f"{flag}: must be positive, since it is searched by factors")
-    return Axis(name=name, range=(low, high), log=log)
 
 
 def parse_key_axis(word: str) -> Axis:
@@ -78,7 +71,9 @@ def parse_key_axis(word: str) -> Axis:
         raise UsageError(f"{flag}: a range is LOW..HIGH with LOW below HIGH, such as 0.1..10 or 0.1..10:log")
     if is_whole(keys[key].annotation):
         raise UsageError(f"{flag}: is a whole number; name its values, such as {key}=1,2,4")
-    return range_axis(key, low, high, log=found["log"] is not None, flag=flag)
+    if found["log"] and low <= 0:
+        raise UsageError(f"{flag}: must be positive, since it is searched by factors")
+    return Axis(name=key, range=(low, high), log=found["log"] is not None)
 
 
 def _number_or_text(text: str) -> Value:

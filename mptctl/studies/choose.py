@@ -25,12 +25,11 @@ from mptctl.evaluation.rows_apart import RowRate, SeedRate, least_differences
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.compare import cost_of_updates
-from mptctl.studies.comparison import Choice, ChoiceRow, Cost, Counted, Estimate, Noise
+from mptctl.studies.comparison import Choice, ChoiceRow, Counted, Estimate, Noise
 from mptctl.studies.groups import (
     Group,
     count_once,
     group_updates,
-    notes_on_old_models,
     plain_by_replicate,
     refuse_other_splits,
 )
@@ -128,11 +127,10 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
             for i, group in enumerate(groups)
         ],
         estimate=estimate_choice(mean, draws.mean(axis=1), known, least),
-        cost=_cost_of_all(groups, costs, plain),
         noise=Noise(
             over="seeds and samples" if len(seeds) > 1 else "samples", resamples=REDRAWS, level=LEVEL
         ),
-        notes=[*notes, *notes_on_old_models(groups), *_notes_on(len(updates), groups, rows, target)],
+        notes=[*notes, *_notes_on(len(updates), groups, rows, target)],
     )
 
 
@@ -281,23 +279,6 @@ def redraw_flips(rows: Sequence[Sequence[BothWays]]) -> FloatArray:
                     redrawn[i, s, start : start + size] += nfr * each.update.flips[1]
         redrawn[:, s] /= way.update.flips[1] + other.update.flips[1]
     return redrawn
-
-
-def _cost_of_all(
-    groups: Sequence[Group], costs: Sequence[Cost], plain: Mapping[tuple[str, int], Update]
-) -> float | None:
-    """The cost of all trainings, each reference counted once; None where a part is not known."""
-    total, references = 0.0, dict[tuple[object, str], float]()
-    for group, cost in zip(groups, costs, strict=True):
-        if cost.own is None or cost.asked is None or cost.taught is None:
-            return None
-        total += (cost.own + cost.asked) * len(group.updates)
-        for update in group.updates:
-            unit = plain[update.replicate].run.head.work.own or np.inf
-            for name, teacher in update.run.head.work.teachers.items():
-                if teacher is not None and teacher.training:
-                    references[update.replicate, update.run.head.teachers[name]] = teacher.training / unit
-    return total + sum(references.values())
 
 
 def _notes_on(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -41,14 +40,12 @@ from mptctl.studies.groups import (
     find_row,
     group_updates,
     notes_on_missing_seeds,
-    notes_on_old_models,
     notes_on_plugins,
-    notes_on_units_of_cost,
     plain_by_replicate,
     refuse_other_splits,
     refuse_unknown_row,
 )
-from mptctl.studies.post_hoc_bias import Shift, add_shifted_plain, at_equal_error, shift_to_test_error
+from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error
 from mptctl.studies.tuning.record import read_tuning
 from mptctl.studies.updates import Update, find_updates
 
@@ -77,7 +74,6 @@ def compare_runs(
     old: Path | None = None,
     part: Part = "test",
     equal_error: str | None = None,
-    shift: Shift = "all",
     against: str | None = None,
 ) -> Comparison:
     """Compare updates: a row for each method, over its seeds; of old models alone, compare the calibration.
@@ -90,7 +86,6 @@ def compare_runs(
         part: whose samples are counted: ``test``; or ``val``, to choose a method.
         equal_error: the row to whose validation error updates are shifted; None: only the plain update is
             shifted, in a row of its own, to the best MPT row.
-        shift: with ``equal_error``: shift all updates, or the plain one alone, in a row of its own.
         against: the row to which every other row's difference is given; None: no differences.
 
     Raises:
@@ -105,26 +100,22 @@ def compare_runs(
     updates, notes_on_copies = count_once(found.updates)
     unshifted = group_updates(updates)
     target = None if equal_error is None else find_row("--equal-error", equal_error, unshifted)
-    all_shifted = target is not None and shift == "all"
     if against is not None:
-        own_row = [] if all_shifted else [BIAS_ROW]
+        own_row = [] if target is not None else [BIAS_ROW]
         refuse_unknown_row("--against", against, [*(group.name for group in unshifted), *own_row])
-    if target is not None and shift == "all":
-        shifted = at_equal_error(unshifted, target)
-    else:
-        shifted = add_shifted_plain(unshifted, target)
+    shifted = add_shifted_plain(unshifted) if target is None else at_equal_error(unshifted, target)
     groups = shifted.groups
-    notes = [*found.notes, *notes_on_copies, *notes_on_old_models(unshifted), *notes_on_missing_seeds(groups)]
+    notes = [*found.notes, *notes_on_copies, *notes_on_missing_seeds(groups)]
     notes += notes_on_plugins(groups) + _notes_on_tuning(groups)
-    notes += notes_on_units_of_cost(groups, unshifted) + shifted.notes
+    notes += shifted.notes
     base = next((group for group in groups if group.name == against), None)
     if against is not None and base is None:
         notes.append(f"the table: no differences: it has no row {against}")
     most_seeds = max((len(group.updates) for group in groups), default=1)
     return Comparison(
-        rows=_build_rows(groups, plain_by_replicate(unshifted), base, all_shifted=all_shifted),
+        rows=_build_rows(groups, plain_by_replicate(unshifted), base, all_shifted=target is not None),
         part=part,
-        equal_error=equal_error if all_shifted else None,
+        equal_error=equal_error,
         against=against,
         old=_summarise_old_models(unshifted),
         calibration=_calibration_rows(found.old_models) if found.old_models else None,
@@ -183,7 +174,6 @@ def _build_rows(
                 best=best[i],
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
-                **(_at_test_error(updates) if all_shifted and updates[0].part == "test" else {}),
                 differences=None
                 if base_rates is None or group is base
                 else _differences(redrawn[i], base_rates),
@@ -237,16 +227,6 @@ def _find_best(
     return best_in, near_in
 
 
-def _at_test_error(updates: Sequence[Update]) -> dict[str, Any]:
-    """The fields of a row for its updates shifted to the test error of their rivals."""
-    shifted = [shift_to_test_error(update, update.rival) for update in updates if update.rival is not None]
-    return {
-        "flips_at_test_error": Counted(values=[each.update.flips for each in shifted]),
-        "errors_at_test_error": Counted(values=[each.update.errors for each in shifted]),
-        "seeds_above_test_error": sum(not each.is_reached for each in shifted),
-    }
-
-
 def spread(values: Sequence[float | None]) -> Spread:
     """Mean and standard deviation (n - 1) of values over seeds; both None where one of the values is."""
     known = [value for value in values if value is not None]
@@ -261,11 +241,10 @@ def spread(values: Sequence[float | None]) -> Spread:
 def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> Cost:
     """The work of updates in units of the plain training of their seed, each part as a mean over seeds.
 
-    Without a plain training the unit is the update's own training without teachers. A part is None where its
-    work or the unit is not known.
+    A part is None where its work or the plain training of a seed is not known.
     """
     works = [update.run.head.work for update in updates]
-    units = [plain.get(update.replicate, update).run.head.work.own for update in updates]
+    units = [_unit(update, plain) for update in updates]
 
     def mean(amounts: Sequence[float | None]) -> float | None:
         pairs = zip(amounts, units, strict=True)
@@ -276,6 +255,12 @@ def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], U
         asked=mean([work.asked for work in works]),
         taught=mean([work.taught for work in works]),
     )
+
+
+def _unit(update: Update, plain: Mapping[tuple[str, int], Update]) -> float | None:
+    """The operations of the plain training of an update's seed; None where it is not known."""
+    training = plain.get(update.replicate)
+    return None if training is None else training.run.head.work.own
 
 
 def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
@@ -298,7 +283,7 @@ def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) 
     tuning = read_tuning(updates[0].run.folder)
     if tuning is None:
         return None
-    unit = plain.get(updates[0].replicate, updates[0]).run.head.work.own
+    unit = _unit(updates[0], plain)
     cost = None if tuning.work is None or not unit else tuning.work / unit
     return RowTuning(trials=len(tuning.trials), chosen=tuning.chosen, cost=cost)
 

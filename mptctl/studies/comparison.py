@@ -30,7 +30,7 @@ class Counted(Model):
 
 
 class Cost(Model):
-    """Work of an update in units of one plain training, mean over seeds; null if a teacher is not known."""
+    """Work of an update in plain trainings of its seed, mean over seeds; null where one is not known."""
 
     own: float | None = Field(description="forward and backward passes of the update itself")
     asked: float | None = Field(
@@ -108,20 +108,6 @@ class ComparisonRow(Model):
         None,
         description="constant subtracted from the logits of new classes, for the shifted plain update and "
         "with --equal-error; below zero it was added to them",
-    )
-    flips_at_test_error: Counted | None = Field(
-        None,
-        description="with --equal-error: negative flips and test samples of old classes with the shift that "
-        "is read off the test samples themselves, at the test error of that row; a check, since no release "
-        "can choose so",
-    )
-    errors_at_test_error: Counted | None = Field(
-        None, description="wrong predictions and test samples, with the same shift"
-    )
-    seeds_above_test_error: int | None = Field(
-        None,
-        description="seeds in which no shift brings it to that test error; there the shift with the lowest "
-        "test error is counted",
     )
     differences: dict[Column, Difference] | None = Field(
         None,
@@ -223,9 +209,6 @@ class Choice(Model):
     error_of: str = Field(description="the row whose error is common: that of the largest validation error")
     rows: list[ChoiceRow] = Field(description="among which one is chosen")
     estimate: Estimate = Field(description="of the chosen row, on other samples")
-    cost: float | None = Field(
-        description="of all these trainings and their references, in plain trainings; null where not known"
-    )
     noise: Noise = Field(description="how noise was judged")
     notes: list[str] = Field(description="notes on these numbers")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,21 +139,16 @@ def _identities(update: Update) -> list[_Identity]:
 def group_updates(updates: Sequence[Update]) -> list[Group]:
     """Group updates that differ in their seed alone, in the order of methods and names.
 
-    The updates of a group have the same settings, by `settings_of`, and old models of the same settings; on
-    one split they replace one old model. Two updates of the same settings, split and seed, for instance with
+    The updates of a group have the same settings, by `settings_of`, and old models of the same settings. Two
+    updates of the same settings, split and seed, for instance with
     two references, are put into groups by the names of their runs, or else by their folders.
 
     Args:
         updates: each counted once.
     """
-    groups: list[Group] = []
-    for same_settings in _divide(updates, lambda update: settings_of(update.run)):
-        rows = [row for same_old in _by_old_model(same_settings) for row in _one_a_seed(same_old)]
-        groups += _name_apart(
-            map(_make_group, rows), _old_model_ending, lambda update: f", {update.run.folder.parent}"
-        )
+    same_settings = _divide(updates, lambda update: (settings_of(update.run), settings_of(update.old)))
     groups = _name_apart(
-        groups,
+        [_make_group(row) for same in same_settings for row in _one_a_seed(same)],
         lambda update: f" ({update.run.folder.name})",
         lambda update: f" ({_study_of(update).name})",
         lambda update: f" ({update.run.folder.parent})",
@@ -178,20 +173,6 @@ def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> lis
     for update in updates:
         parts.setdefault(key(update), []).append(update)
     return list(parts.values())
-
-
-def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
-    """Divide updates of the same settings by their old models.
-
-    Usually each split has one old model. Then its settings decide: old models that differ in their seed alone
-    share a part. If a split has several old models, each old model gets a part of its own.
-    """
-    of_splits = _divide(
-        updates, lambda update: (update.run.head.split_fingerprint, update.run.head.request.seed)
-    )
-    if all(len({update.old.head.digest for update in split}) == 1 for split in of_splits):
-        return _divide(updates, lambda update: settings_of(update.old))
-    return _divide(updates, lambda update: update.old.head.digest)
 
 
 def _one_a_seed(updates: Sequence[Update]) -> list[list[Update]]:
@@ -223,7 +204,7 @@ def _make_group(updates: Sequence[Update]) -> Group:
     return Group(name, method.name, by_seed)
 
 
-def _name_apart(groups: Iterable[Group], *endings: Callable[[Update], str]) -> list[Group]:
+def _name_apart(groups: list[Group], *endings: Callable[[Update], str]) -> list[Group]:
     """Append endings to the names of groups until no two groups share a name.
 
     Args:
@@ -231,31 +212,17 @@ def _name_apart(groups: Iterable[Group], *endings: Callable[[Update], str]) -> l
         endings: each makes an ending from the first update of a group. It is appended where groups of one
             name have different endings; names that are still shared get the next ending.
     """
-    named = list(groups)
     for ending in endings:
         endings_of: dict[str, set[str]] = defaultdict(set)
-        for group in named:
+        for group in groups:
             endings_of[group.name].add(ending(group.updates[0]))
-        named = [
+        groups = [
             group._replace(name=group.name + ending(group.updates[0]))
             if len(endings_of[group.name]) > 1
             else group
-            for group in named
+            for group in groups
         ]
-    return named
-
-
-def _old_model_ending(update: Update) -> str:
-    """The end of the name of a row whose settings another row shares, with another old model."""
-    return f", old {update.old.folder.name} {update.old.head.digest[:8]}"
-
-
-def notes_on_old_models(groups: Sequence[Group]) -> list[str]:
-    """A note on rows of the same settings that replace different old models; no note where there are none."""
-    names = [group.name for group in groups if _old_model_ending(group.updates[0]) in group.name]
-    if not names:
-        return []
-    return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
+    return groups
 
 
 def notes_on_missing_seeds(groups: Sequence[Group]) -> list[str]:
@@ -300,29 +267,6 @@ def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]
         if settings_of(update.run) == settings_of(updates[0].run):
             plain.setdefault(update.replicate, update)
     return plain
-
-
-def notes_on_units_of_cost(shown: Sequence[Group], found: Sequence[Group]) -> list[str]:
-    """A note on rows that lack the plain update of a seed, so that their cost has another unit; or no note.
-
-    Args:
-        shown: the rows of the table.
-        found: all rows, also those that no shift brings to the common error of the table.
-    """
-    plain = plain_by_replicate(found)
-    names, seeds = list[str](), set[int]()
-    for group in shown:
-        without = {u.run.recipe.runtime.seed for u in group.updates if u.replicate not in plain}
-        if without:
-            names.append(group.name)
-            seeds |= without
-    if not names:
-        return []
-    plain_name = next((group.name for group in found if group.is_plain), PLAIN)
-    return [
-        f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
-        f"({plain_name}) of seed {', '.join(map(str, sorted(seeds)))} is among these runs; name that too"
-    ]
 
 
 def _split_settings(run: RunAnswers) -> dict[str, object]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mptctl.errors import DataError
 from mptctl.evaluation.paired_bootstrap import largest_bias
-from mptctl.studies.answers_file import PartAnswers, RunAnswers
+from mptctl.studies.answers_file import PartAnswers
 from mptctl.studies.comparison import BIAS_ROW
 from mptctl.studies.groups import Group
 from mptctl.studies.updates import PART_NAMES, Update
-
-Shift = Literal["all", "plain"]
 
 
 class ShiftedRows(NamedTuple):
@@ -40,26 +38,18 @@ class Shifted(NamedTuple):
     is_reached: bool
 
 
-def add_shifted_plain(groups: Sequence[Group], target: Group | None) -> ShiftedRows:
-    """Add a row of the plain update shifted to the validation error of another row, after the plain one.
+def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
+    """Add a row of the plain update shifted to the validation error of the best MPT row, after the plain one.
 
-    The shift of each seed is chosen on the validation part; the test part chooses nothing. Where no such row
-    can be made, a note says why. Without ``target``, lack of a plain update, of MPT rows or of new classes
-    gives no note.
-
-    Args:
-        groups: the rows of the table.
-        target: the other row; None: the MPT row of the lowest mean NFR on validation.
+    That is the MPT row of the lowest mean NFR on validation. The shift of each seed is chosen on the
+    validation part; the test part chooses nothing. Where no such row can be made, a note says why; lack of a
+    plain update, of MPT rows or of new classes gives no note.
     """
     rows = list(groups)
     plain = next((group for group in groups if group.is_plain), None)
-    rivals = [group for group in groups if group.method.startswith("mpt")] if target is None else [target]
+    rivals = [group for group in groups if group.method.startswith("mpt")]
     if not rivals or plain is None or not _has_new_classes(plain):
-        if target is None:
-            return ShiftedRows(rows, [])
-        return ShiftedRows(
-            rows, [f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row {target.name}"]
-        )
+        return ShiftedRows(rows, [])
     # Keep the rivals with the most seeds in common with the plain row.
     common = [len(plain.seeds & rival.seeds) for rival in rivals]
     rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
@@ -82,10 +72,10 @@ def _has_new_classes(group: Group) -> bool:
     return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
 
 
-def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: str = "left out") -> list[str]:
+def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
-    Flips of updates that err differently say little of each other: these are left out, or as ``what`` says.
+    Flips of updates that err differently say little of each other, so these are left out.
     """
     missed = [each.update for each in shifted if not each.is_reached]
     if not missed:
@@ -97,7 +87,7 @@ def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str, what: st
     if len(shifted) > 1:
         which = f"in {len(missed)} of its {len(shifted)} seeds no shift brings it"
     return [
-        f"{name}: {which} to the validation error of {rival}; {what}, with {flips:,} flips at its "
+        f"{name}: {which} to the validation error of {rival}; left out, with {flips:,} flips at its "
         f"lowest error, {error:.2f} % of {part} samples"
     ]
 
@@ -143,7 +133,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool = False) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -153,7 +143,6 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
     Args:
         groups: the rows of the table.
         target: the row.
-        keep_missed: updates that no bias brings there stay, with the bias of their lowest error.
 
     Returns:
         The groups, without runs of seeds that the row lacks or whose error stays above, and notes on these.
@@ -178,18 +167,8 @@ def at_equal_error(groups: Sequence[Group], target: Group, *, keep_missed: bool 
                 f"{group.name}: {without_rival} of its {len(group.updates)} seeds left out: "
                 f"{target.name} has none of them"
             )
-        notes += _notes_on_missed(shifted, group.name, target.name, "counted" if keep_missed else "left out")
-        kept = [each.update for each in shifted if each.is_reached or keep_missed]
+        notes += _notes_on_missed(shifted, group.name, target.name)
+        kept = [each.update for each in shifted if each.is_reached]
         if kept:
             shifted_groups.append(group._replace(updates=kept))
     return ShiftedRows(shifted_groups, notes)
-
-
-def shift_to_test_error(update: Update, rival: RunAnswers) -> Shifted:
-    """Choose another bias for a shifted update, on the test samples at the test error of its rival.
-
-    A check on the choice by validation, after which rows may differ in test error. Where no bias brings the
-    update to that error, the bias of its lowest error is chosen.
-    """
-    bias, is_reached = bias_at_error(update.run.test, float(np.mean(~rival.test.right())), -np.inf)
-    return Shifted(replace(update, bias=bias), is_reached)

@@ -58,8 +58,6 @@ class CompareRequest(ModelRequest):
     equal_error: Annotated[str | None, Flag("ROW")] = None
     """Shift updates, by the validation part, to the validation error of ROW. (default: the plain update
     alone, to the MPT row of the lowest validation NFR)"""
-    shift: Annotated[Literal["all", "plain"], Flag()] = "all"
-    """With --equal-error: all updates, or the plain one alone, in an extra row."""
     against: Annotated[str | None, Flag("ROW")] = None
     """Show the difference of each row to ROW, with intervals."""
     choose: Annotated[bool, Flag()] = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import MptctlError, StorageError, UsageError, some
+from mptctl.errors import MptctlError, UsageError, some
 from mptctl.machine.cluster import MAX_RESTARTS, ray_cluster, set_ray_environment, silence_stdout
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
@@ -21,13 +21,7 @@ from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import FolderKind
 from mptctl.names import Progress, tell_nobody
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.study_estimate import (
-    Sizes,
-    disk_bytes,
-    free_bytes,
-    refuse_untrainable_runs,
-    sizes_of_split,
-)
+from mptctl.studies.study_estimate import refuse_untrainable_runs, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport
@@ -90,7 +84,7 @@ def run_study(
     Raises:
         UsageError, NonFiniteError: another study writes into the run root, or a run could not be trained.
         CheckpointError: an existing run differs from the planned one, or its teacher is missing.
-        StorageError: the run root cannot be written, or the disk is too small.
+        StorageError: the run root cannot be written.
         Stopped: a signal came; all runs have saved.
         MptctlError: a split cannot be made.
     """
@@ -102,8 +96,7 @@ def run_study(
         request, tunings = _tune(request, on_update, log, progress, stop)
         splits = _make_splits(request, progress)
         runs, standing = plan_runs(request, splits)
-        sizes = _checked_sizes(runs, splits)
-        _refuse_small_disk(root, [run for run in runs if standing[run.key] == "missing"], sizes)
+        _refuse_untrainable_on(runs, splits)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
@@ -142,7 +135,7 @@ def _tune(
         return request, {}
     splits = _make_splits(first, progress)
     runs = plan_with_trials(first, trials)
-    _checked_sizes(runs, splits)
+    _refuse_untrainable_on(runs, splits)
     board = Board(runs, splits, find_standings(runs, splits), on_update)
     _train(request, board, log, stop)
     failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
@@ -180,11 +173,10 @@ def _make_splits(request: StudyRequest, progress: Progress) -> dict[str, Split]:
     return make_splits(content, root, request.seeds, request.data_root, progress, flat=flat)
 
 
-def _checked_sizes(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Sizes]:
-    """The sizes of splits by their folders; runs that could not be trained on them are refused."""
+def _refuse_untrainable_on(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> None:
+    """Refuse runs that could not be trained on their splits, which are given by their folders."""
     sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
     refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
-    return sizes
 
 
 def plan_runs(
@@ -225,17 +217,6 @@ def refuse_if_failed(report: StudyReport) -> None:
         f"study {report.study}: {len(failed)} of {len(report.runs)} runs failed: "
         f"{some(failed, separator='; ')}{wanting}; mend what is wrong and start the same command again"
     )
-
-
-def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], sizes: dict[str, Sizes]) -> None:
-    """Raise StorageError if the disk of the run root is too small for the missing runs."""
-    needed = disk_bytes(missing, sizes)
-    free = free_bytes(root)
-    if needed > free:
-        raise StorageError(
-            f"{root}: the {len(missing)} runs that are missing take about {needed / 1e9:.1f} GB, and "
-            f"{free / 1e9:.1f} GB are free; make room, ask for fewer --seeds, or use another --run-root"
-        )
 
 
 def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop: StopRequest) -> None:

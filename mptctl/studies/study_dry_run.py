@@ -1,4 +1,4 @@
-"""A dry run of a study: its runs, how far each is, and the time and disk that the rest takes."""
+"""A dry run of a study: its runs, how far each is, and the time that the rest takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from mptctl.studies.study import (
 )
 from mptctl.studies.study_estimate import (
     Sizes,
-    disk_bytes,
     estimate_planned,
     refuse_untrainable_runs,
     sizes_of_source,
@@ -66,11 +65,10 @@ class StudyDryRun(Model):
     device: str = Field(description="device: cpu or cuda")
     parallel: int = Field(description="processes at a time, on this machine")
     seconds: float = Field(description="of all steps that are left, over all runs")
-    disk_bytes: int = Field(description="that the runs which are missing write at most")
 
 
 def dry_run(request: StudyRequest) -> StudyDryRun:
-    """Plan the runs of a study, and estimate the time and disk that those not yet done will take.
+    """Plan the runs of a study, and estimate the time that those not yet done will take.
 
     All that the study needs is checked as `run_study` does, but for its pictures; nothing is written.
 
@@ -99,7 +97,6 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     )
     sizes = _find_sizes(replace(request, seeds=seeds), splits)
     refuse_untrainable_runs(runs, sizes, device)
-    missing = [run for run in runs if standing[run.key] == "missing"]
     rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     return StudyDryRun(
         study=request.study.name,
@@ -109,7 +106,6 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         device=device.type,
         parallel=parallel,
         seconds=round(sum(row.seconds for row in rows.values()), 3),
-        disk_bytes=disk_bytes(missing, sizes),
     )
 
 
@@ -130,7 +126,7 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
             made = make_splits(content, scratch, [seed], request.data_root)
             counted = sizes_of_split(made[split_folder_of(seed)])
     else:
-        counted = sizes_of_source(content, found.source, count_source(found.source, found.root))
+        counted = sizes_of_source(content, count_source(found.source, found.root))
     return {split_folder_of(seed): counted for seed in request.seeds} | known
 
 

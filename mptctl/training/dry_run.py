@@ -27,9 +27,6 @@ class DryRun(Model):
     """The object that the training commands print with ``--dry-run --json``."""
 
     recipe: str = Field("", description="name of the preset, or the file")
-    not_said: str | None = Field(
-        None, description="what a file that is not complete leaves open, and where that comes from"
-    )
     run: str = Field(description="the run folder")
     holds_run: bool = Field(description="whether it holds a run, so that --resume or --overwrite is needed")
     method: str = Field(description="name of the method")

@@ -1,4 +1,4 @@
-"""Estimates a run: its time by timing steps on random pictures, its memory and disk from tensor sizes."""
+"""Estimates the time of a run by timing steps on random pictures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from mptctl.data.loading.part import Batch
 from mptctl.files import Model
 from mptctl.machine.device import autocast
 from mptctl.methods.table import build_method
-from mptctl.models.networks import build_outline
-from mptctl.recipe import ModelRecipe, OptimRecipe, Recipe, change_recipe
+from mptctl.recipe import OptimRecipe, Recipe, change_recipe
 from mptctl.training.run import Student, make_random_student
 from mptctl.training.step import train_step
 
@@ -32,8 +31,6 @@ NEUTRAL_FOR_TIME = {
     "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None, "optim.accumulate": 1,
     "method.name": "no-treatment", "model.pretrained": None,
 }  # fmt: skip
-# How many numbers the optimizer keeps for each trained weight.
-OPTIMIZER_STATE = {"sgd": 1, "adamw": 2, "adam": 2}
 
 
 class SizedModel(NamedTuple):
@@ -157,21 +154,3 @@ def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return clock() - begin
-
-
-def run_bytes(recipe: Recipe, num_classes: int) -> int:
-    """Bytes of a run folder at its largest, computed without weights in memory.
-
-    It then holds best.pt (weights alone), and with the optimizer's state previous.pt, last.pt and the file of
-    the next last.pt.
-    """
-    weights, trained = _weight_bytes(recipe.model, num_classes, recipe.data.image_size)
-    return weights + 3 * (weights + OPTIMIZER_STATE[recipe.optim.name] * trained)
-
-
-@cache  # a large network takes a second, and a study may have a thousand runs of it
-def _weight_bytes(model: ModelRecipe, num_classes: int, image_size: int) -> tuple[int, int]:
-    """Bytes of a network's weights and buffers, and of the weights that are trained."""
-    outline = build_outline(model, num_classes, image_size)
-    trained = sum(p.nbytes for p in outline.parameters() if p.requires_grad)
-    return sum(tensor.nbytes for tensor in outline.state_dict().values()), trained

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -19,7 +18,6 @@ from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
 from mptctl.recipe.search import TrialSettings, name_of
 from mptctl.teachers.ensemble import Teachers
-from mptctl.teachers.source import TeacherSource
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
@@ -28,30 +26,12 @@ from mptctl.tune.space import KEYS, complete_settings, recipe_of
 from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The measured reference of a search, and what its trials are validated with.
-
-    Attributes:
-        report: of the search before its first trial, with the trials of an earlier search.
-        val: loader of the validation part.
-        old: source of the old model's logits: the model, or its cache.
-        device: of the loader and the old model.
-    """
-
-    report: TuneReport
-    val: Loader
-    old: TeacherSource
-    device: torch.device
-
-
-@contextmanager
 def measure_baseline(
     request: TuneRequest,
     points: list[TrialSettings] | None,
     log: Callable[[str], None],
     progress: Progress,
-) -> Iterator[Baseline]:
+) -> TuneReport:
     """Check that the first trial can start, decode all pictures, and measure the reference in validation.
 
     Decoded pictures, and with a cache the teachers' logits, stay on the disk for the trials.
@@ -62,8 +42,8 @@ def measure_baseline(
         log: called with notes on the choice of loaders and caches.
         progress: told how many pictures are decoded.
 
-    Yields:
-        The baseline, whose loader is closed at the end.
+    Returns:
+        The report of the search before its first trial, with the trials of an earlier search.
 
     Raises:
         UsageError: there is nothing to resume, or the folder holds another search.
@@ -78,7 +58,7 @@ def measure_baseline(
         for note in (run.train.reason, *run.notes):
             log(note)
         teachers, validator = run.models, run.validator
-        if teachers is None or validator is None or validator.teachers is None:
+        if teachers is None or validator is None:
             raise ValueError("a search has teachers and a validation part")
         if not request.refs_of_trials:  # trials load no reference, and its error bounds theirs all the same
             split, recipe = request.split, request.recipe
@@ -100,9 +80,7 @@ def measure_baseline(
             teachers=teachers.digests,
             trials=[],
         )
-        if request.resume:
-            report = _with_earlier_trials(report, request.folder / TRIALS_NAME)
-        yield Baseline(report, validator.loader, validator.teachers, device)
+    return _with_earlier_trials(report, request.folder / TRIALS_NAME) if request.resume else report
 
 
 def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRequest:

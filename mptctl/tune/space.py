@@ -10,17 +10,12 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import distance_of, mpt_method
 from mptctl.names import Search as Search
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import Axis, TrialSettings, Value, range_axis, recipe_at, rounded
+from mptctl.recipe.search import Axis, TrialSettings, Value, recipe_at, rounded
 
 # Axis -> key of the recipe. The order is that of flags, names and tables.
 KEYS = {
     "distance": "method.name",
     "k": "method.k",
-    "lam": "method.lam",
-    "alpha": "method.alpha",
-    "beta": "method.beta",
-    "tau": "method.tau",
-    "lr": "optim.lr",
 }
 # Around the paper's best values, 1.5 (ImageNet) and 4 (CIFAR-100), with 0 for no bias at all.
 DEFAULT_K = {"grid": "0,0.5,1,1.5,2,4,8", "random": "0:8", "optuna": "0:8"}
@@ -61,7 +56,7 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
         )
     if len(numbers) != 2 or numbers[0] >= numbers[1]:
         raise UsageError(f"{flag}: a range is LOW:HIGH with LOW below HIGH, such as 0:8")
-    return range_axis(name, numbers[0], numbers[1], log=name == "lr", flag=flag)
+    return Axis(name=name, range=(numbers[0], numbers[1]))
 
 
 def grid(axes: Sequence[Axis]) -> list[TrialSettings]:

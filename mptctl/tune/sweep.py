@@ -5,29 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
-import torch
-
-from mpt_kernels.correct import is_top1_correct
-from mptctl.data.split import Split
 from mptctl.errors import GateFailed
-from mptctl.evaluation.rates import Counts, negative_flips
-from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import write_atomically
-from mptctl.inference.forward import forward
 from mptctl.machine.cluster import ray_cluster, set_ray_environment, silence_stdout
 from mptctl.machine.signals import StopRequest, stopped_with
-from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
-from mptctl.models.run_folder import RunDir
-from mptctl.names import Progress, Role
-from mptctl.recipe import Recipe
+from mptctl.names import Progress
 from mptctl.recipe.search import TrialSettings, name_of
-from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.choice import choose
-from mptctl.tune.prepare import Baseline, measure_baseline
+from mptctl.tune.prepare import measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import recipe_of
 from mptctl.tune.tune_report import (
@@ -35,7 +23,6 @@ from mptctl.tune.tune_report import (
     HEADLINE,
     RAY,
     SEARCH,
-    Comparison,
     Trial,
     TuneReport,
     write_report,
@@ -65,30 +52,23 @@ def sweep(
     with ExitStack() as stack:
         stack.enter_context(locked(request.folder, SEARCH, request.existing))
         with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:
-            baseline = stack.enter_context(measure_baseline(request, points, log, progress))
+            report = measure_baseline(request, points, log, progress)
             if request.overwrite:  # only after all checks
                 for note in note_left_files(remove_own(request.folder, SEARCH)):
                     log(note)
             (request.folder / BEST_NAME).unlink(missing_ok=True)
-            report = _run_trials(request, baseline.report, points, on_update, stop)
-        report = _write_choice(request, report, baseline)
+            report = _run_trials(request, report, points, on_update, stop)
+        report = _write_choice(request, report)
         write_report(request.folder, report)
         return report
 
 
-def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) -> TuneReport:
-    """Write ``best.yaml`` if a trial can be chosen; return the report with its path and the second best.
-
-    The second best is compared with the choice only where the limit is on the error.
-    """
+def _write_choice(request: TuneRequest, report: TuneReport) -> TuneReport:
+    """Write ``best.yaml`` if a trial can be chosen; return the report with its path."""
     ranked = choose(report.trials, report.reference.val_error, report.budget).ranked
     if not ranked:
         return report
     chosen, best = report.trial(ranked[0]), request.folder / BEST_NAME
-    if len(ranked) > 1 and request.budget.max_nfr is None:
-        second = report.trial(ranked[1])
-        comparison = compare_best_two(chosen, second, request.split, request.recipe, baseline)
-        report = report.model_copy(update={"second": comparison})
     recipe = recipe_of(request.recipe, chosen.settings)
     write_atomically(best, (_headline(chosen, len(report.trials)) + recipe.to_yaml()).encode())
     return report.model_copy(update={"best_recipe": str(best)})
@@ -208,49 +188,3 @@ def _headline(chosen: Trial, trials: int) -> str:
         f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR {nfr.count} / "
         f"{nfr.of}{at_most}, error {error.count} / {error.of}.\n"
     )
-
-
-def compare_best_two(
-    chosen: Trial, second: Trial, split: Split, recipe: Recipe, baseline: Baseline
-) -> Comparison:
-    """Count the validation samples that only one of two trials flips, and test whether the counts differ.
-
-    Args:
-        chosen, second: finished trials.
-        split, recipe: of the search.
-        baseline: with the old model and the loader of the validation part.
-    """
-    checkpoints = [RunDir(Path(trial.run)).best for trial in (chosen, second)]
-    models = [
-        Teacher(
-            load_checkpoint(path),
-            split.classes.names,
-            recipe.data,
-            baseline.device,
-            recipe.runtime,
-            str(path),
-        )
-        for path in checkpoints
-    ]
-    only_chosen, only_second = _count_flips_of_one(models, baseline, split.classes.num_old)
-    p = mcnemar(Counts(both_right=0, negative_flips=only_chosen, positive_flips=only_second, both_wrong=0))
-    return Comparison(
-        name=second.name,
-        only_choice_flips=only_chosen,
-        only_second_flips=only_second,
-        p_value=p,
-        differs=p < SIGNIFICANT,
-    )
-
-
-@torch.no_grad()
-def _count_flips_of_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
-    """Count the validation samples that only the first of two models flips, and those of the second alone."""
-    only_first = only_second = 0
-    for batch, logits in forward(models, baseline.val):
-        old_logits = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
-        old_right = is_top1_correct(old_logits, batch.labels) & (batch.labels < num_old)
-        first, second = (negative_flips(old_right, is_top1_correct(each, batch.labels)) for each in logits)
-        only_first += int((first & ~second).sum())
-        only_second += int((second & ~first).sum())
-    return only_first, only_second

@@ -59,16 +59,6 @@ class Reference(Model):
     )
 
 
-class Comparison(Model):
-    """The choice beside the second best, on the same validation samples."""
-
-    name: str = Field(description="the second best trial")
-    only_choice_flips: int = Field(description="samples that the choice alone flips")
-    only_second_flips: int = Field(description="samples that the second best alone flips")
-    p_value: float = Field(description="exact McNemar test of these two counts")
-    differs: bool = Field(description="whether p is below 0.05")
-
-
 class TuneReport(Model):
     """A search: its axes and limits, every trial, and the choice."""
 
@@ -95,7 +85,6 @@ class TuneReport(Model):
     trials: list[Trial] = Field(description="every trial")
     front: list[str] = Field([], description="whole trials that no other one beats in both NFR and error")
     choice: str | None = Field(None, description="the chosen trial; null where none keeps to the limit")
-    second: Comparison | None = Field(None, description="the second best; null without one, or with max_nfr")
     best_recipe: str | None = Field(None, description="file with the chosen recipe")
     seconds: float = Field(0.0, description="of this search, from its start to its end")
 

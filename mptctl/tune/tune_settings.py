@@ -7,38 +7,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, Request, argument
+from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, argument
 from mptctl.training.train_request import TrainSettings
 
 SPACE, CHOICE = "What is searched", "What is chosen"
 
 
-def axis(text: str) -> Flag:
-    """The flag that takes the values or the range of one recipe key; ``text`` says which."""
-    return Flag("VALUES", f"{text}: values as 0,1,4, or a range as 0:8 (random, optuna).", panel=SPACE)
+class TuneSettings(TrainSettings):
+    """A search, the choice of its result, and where it runs."""
 
-
-class AxisSettings(Request):
-    """The values that are searched."""
-
+    method: Annotated[str | None, argument("METHOD")] = None
+    """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
     k: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
     """Bias k, added to the new classes' logits in training: values, or a range as 0:8 (random, optuna).
     (default: 0,0.5,1,1.5,2,4,8, or 0:8)"""
     distance: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
     """Distance to the teachers: kl (KL divergence), lm (logit matching), or kl,lm. (default: the recipe's, or
     kl)"""
-    lam: Annotated[str | None, axis("Weight of each distillation")] = None
-    alpha: Annotated[str | None, axis("Focal weight of every sample")] = None
-    beta: Annotated[str | None, axis("Focal weight added where the teacher is right")] = None
-    tau: Annotated[str | None, axis("Temperature of the KL distance")] = None
-    lr: Annotated[str | None, axis("Learning rate")] = None
-
-
-class TuneSettings(AxisSettings, TrainSettings):
-    """A search, the choice of its result, and where it runs."""
-
-    method: Annotated[str | None, argument("METHOD")] = None
-    """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
     search: Annotated[list[str], Flag("KEY=VALUES", panel=SPACE)] = Field([])
     """Key of METHOD to search, any of the recipe: KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
     Repeatable.

@@ -105,7 +105,6 @@ COMPARISONS = [
         f"{FILES} --max-nfr 50 --max-lost 50 --max-rel-nfr 500 --max-er-increase 50 --confidence 0.95 --json"
     ),
     Case(f"{FILES} --gate wide.yaml --json"),
-    Case(f"{FILES} --max-nfr 12 --confidence 0.95 --undecided pass --json"),
     Case("evaluate old.npz old.npz --max-nfr 5 --allow-identical --json"),
     Case(f"{FILES} --metadata meta.parquet --by country --by country,class --by confidence --json"),
     Case(f"{FILES} --old-classes all --json"),
@@ -118,7 +117,6 @@ COMPARISONS = [
     Case("evaluate mpt-kl --temperature fit --json"),
     Case("evaluate old mpt-kl --save-predictions saved --json", files=("saved/old.npz", "saved/new.npz")),
     Case(f"{FILES} --report page.html", files=("page.html",)),
-    Case(f"{FILES} --figures drawn", files=("drawn",)),
     Case(
         f"{FILES} --markdown flips.md --flips flips.csv --junit gate.xml --max-nfr 50",
         files=("flips.md", "flips.csv", "gate.xml"),

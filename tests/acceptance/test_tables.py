@@ -32,7 +32,6 @@ CASES = [
     Case(UPDATES, named="mpt-kl"),
     Case(f"{UPDATES} --part val --json"),
     Case(f"{UPDATES} --equal-error mpt-kl --json"),
-    Case(f"{UPDATES} --equal-error mpt-kl --shift plain --against no-treatment --json"),
     Case(f"{UPDATES} --old ref --json"),
     Case(f"{UPDATES} --csv t.csv --latex t.tex --markdown t.md", files=("t.csv", "t.tex", "t.md")),
     Case(f"{UPDATES} --report page.html", files=("page.html",)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch.utils.data import DataLoader
 from mptctl.bench.loader import LoaderBench, bench_loader
 from mptctl.bench.opponents import PictureFiles
 from mptctl.bench.runners import ROWS, LoaderRunner
-from mptctl.bench.sources import find_pictures
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError
@@ -110,22 +108,20 @@ def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> Non
         assert dataset[0][0].shape == (3, 24, 24)
 
 
-def test_json_is_one_object_and_a_sweep_gives_lines_to_paste(
+def test_json_is_one_object(
     pictures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["bench", "loader", "--data-root", str(pictures), "--rows", "dali-cpu", "--repeats", "1"]
-    arguments += ["--seconds", "0.1", "--sweep", *(part for key in SMALL for part in ("--set", key))]
+    arguments += ["--seconds", "0.1", *(part for key in SMALL for part in ("--set", key))]
     for extra in ([], ["--json"]):
         monkeypatch.setattr(sys, "argv", ["mptctl", *arguments, *extra])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 0
-    text, _, rest = capsys.readouterr().out.partition('{"bench"')
+    _, _, rest = capsys.readouterr().out.partition('{"bench"')
     found = json.loads('{"bench"' + rest)
     assert found["bench"] == "loader"
     assert [row["name"] for row in found["rows"]] == ["dali-cpu"]
-    assert set(found["sweep"]["settings"]) == {"threads", "prefetch"}
-    assert "data:\n  threads: " in text
 
 
 def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, mptctl: CommandLine) -> None:
@@ -134,22 +130,6 @@ def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, m
     assert done.stderr.startswith("mptctl: --rows fast: unknown; valid: resident")
     with pytest.raises(DataError, match="train/"):
         bench_loader(load_recipe("imagenet"), data_root=tmp_path)
-
-
-def test_pictures_come_from_a_folder_or_a_tar_file_of_one(pictures: Path, tmp_path: Path) -> None:
-    archive = tmp_path / "pictures.tar.gz"
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.add(pictures, "some-name")
-    said: list[str] = []
-    found = find_pictures(archive, tmp_path / "data", said.append)
-    assert sorted(path.relative_to(found) for path in found.glob("train/*/*")) == sorted(
-        path.relative_to(pictures) for path in pictures.glob("train/*/*")
-    )
-    assert said == ["unpacking pictures.tar.gz"]
-    assert find_pictures(pictures, tmp_path / "other", said.append) == pictures
-    archive.write_bytes(b"no archive")
-    with pytest.raises(DataError, match=r"pictures\.tar\.gz: .*; give a folder with train/CLASS"):
-        find_pictures(archive, tmp_path / "third", said.append)
 
 
 def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> None:

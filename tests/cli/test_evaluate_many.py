@@ -102,8 +102,8 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
 
 
 ALONE = (
-    "--report page.html;--markdown -;--figures out;--junit out.xml;--github;--append-history h.jsonl;"
-    "--save-predictions out;--log tensorboard;--full"
+    "--report page.html;--markdown -;--junit out.xml;--github;--append-history h.jsonl;"
+    "--save-predictions out;--full"
 )
 
 
@@ -129,7 +129,7 @@ def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
     untrained_run(Path("runs/plain"), split.classes.names, num_old, seed=3, last="epoch")
     shown: list[tuple[str, int, int]] = []
     updates = load_updates(
-        {"old": "old"},
+        "old",
         ["mpt-kl", "plain"],
         Session(Path("runs"), "cpu", lambda what, done, total: shown.append((what, done, total))),
     )

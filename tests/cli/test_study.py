@@ -31,18 +31,6 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
-    mptctl: CommandLine, study: Path, tmp_path: Path
-) -> None:
-    text = STUDY.replace("max_steps: 2", "max_steps: 2, model.arch: vit_h_14, data.image_size: 224")
-    text = text.replace("mpt-kl]", "{method: elodi, ref: ensemble, set: {method.elodi_start_epoch: 0}}]")
-    study.write_text(text + "ensemble: 1000\n", encoding="utf-8")
-    done = mptctl("study", study, "--run-root", tmp_path / "runs")
-    assert done.returncode == 7, done.stderr
-    assert "the 1003 runs that are missing take about" in done.stderr
-    assert not list(tmp_path.rglob("*.pt"))
-
-
 def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     mptctl: CommandLine, study: Path, tmp_path: Path
 ) -> None:
@@ -64,13 +52,10 @@ def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     assert [rows[f"1/{name}"]["steps"] for name in names] == [0, 2, 2, 2]
     assert rows["1/old"]["seconds"] == 0
     assert 0 < rows["1/no-treatment"]["step_seconds"] < rows["1/mpt-kl"]["step_seconds"]
-    weights = (root / "1" / "old" / "best.pt").stat().st_size
-    assert plan["disk_bytes"] > 7 * weights  # seven runs are missing
     assert plan["seconds"] == pytest.approx(sum(row["seconds"] for row in rows.values()), abs=0.01)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     said = mptctl("study", study, "--run-root", root, "--seeds", "1,2", "--dry-run")
     assert "8 of 8 runs are left, " in said.stdout
-    assert "GB of disk at most" in said.stdout
     assert "without its answers" in said.stdout
     assert "nothing was written" in said.stdout
 

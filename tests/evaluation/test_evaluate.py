@@ -139,8 +139,8 @@ class TestTwentySamples:
 
     def test_free_bias_starts_at_the_model_itself(self, twenty: tuple[Predictions, Predictions]) -> None:
         report = compare(*twenty)
-        (curve,) = report.bias_sweep
-        start = curve.points[0]
+        curve = report.bias_sweep
+        start = curve[0]
         assert (
             start.bias,
             start.nfr,
@@ -149,8 +149,7 @@ class TestTwentySamples:
             start.er_all,
         ) == pytest.approx((0, 3 / 14, 5 / 14, 2 / 6, 7 / 20))
         # Above ln(.43 / .19) sample s19 falls to an old class; up to ln 7 nothing else changes.
-        assert curve.points[-2].er_all == pytest.approx(8 / 20)
-        assert curve.nfr_at_new_error == pytest.approx(3 / 14)
+        assert curve[-2].er_all == pytest.approx(8 / 20)
 
 
 @pytest.mark.parametrize("name", ["c100_k4", "c1000_k1p5"])
@@ -248,10 +247,7 @@ def test_order_of_logit_columns_does_not_matter(twenty: tuple[Predictions, Predi
     )
     # At a tie the first column wins, which moves a crossing by the last bit of its bias.
     steps = [
-        {
-            round(point.bias, 9): point.model_copy(update={"bias": 0.0})
-            for point in report.bias_sweep[0].points
-        }
+        {round(point.bias, 9): point.model_copy(update={"bias": 0.0}) for point in report.bias_sweep}
         for report in (one, two)
     ]
     assert len(steps[0]) == 3

@@ -7,7 +7,7 @@ import pytest
 
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.predictions import build_predictions
 from tests.evaluation.made_up import answers
 
 
@@ -63,19 +63,3 @@ class TestOldClasses:
         )
         with pytest.raises(error, match=r"does not know 1 of the 2 old classes \(dog\)"):
             compare(old, new)
-
-
-class TestOtherModels:
-    def test_new_as_its_own_baseline_is_said(self, twenty: tuple[Predictions, Predictions]) -> None:
-        old, new = twenty
-        free = compare(old, new, baseline=new).warnings
-        assert free == [
-            f"--baseline {new.name} is the new model itself, whose shifts are shown anyway; name a plain update"
-        ]
-        assert compare(old, new, baseline=old).warnings == []
-
-    def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
-        old, new = twenty
-        report = compare(old, new, baseline=new)
-        assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
-        assert report.bias_sweep[0].points == report.bias_sweep[1].points

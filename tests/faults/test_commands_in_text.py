@@ -17,8 +17,8 @@ from mptctl.evaluation.reading.side_table import SideTable
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
 from mptctl.evaluation.reading.workspace import current, workspace
 from mptctl.report.documents.comparison_files import render_csv
+from mptctl.report.documents.flip_list import flips_csv
 from mptctl.report.documents.flips_object import Report
-from mptctl.report.trackers.logged_comparison import write_attachments
 from mptctl.studies.comparison import Comparison
 from tests.faults.process import run_forked
 from tests.report.examples import example
@@ -162,7 +162,8 @@ def test_row_66_a_list_of_flips_is_read_as_it_was(tmp_path: Path) -> None:
     ]
     result = example().model_copy(update={"worst_flips": flips})
     assert tuple(Report(result).flips.column_names) == FLIP_COLUMNS
-    (path,) = (path for path in write_attachments(result, tmp_path) if path.name == "flips.csv")
+    path = tmp_path / "flips.csv"
+    path.write_text(flips_csv(result.worst_flips), encoding="utf-8")
     found = rows_of(path)
     assert [row[0] for row in found[1:]] == [as_cell(text) for text in texts]
     assert not any(row[0][:1] in "=+-@" for row in found[1:])

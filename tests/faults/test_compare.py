@@ -54,6 +54,6 @@ def test_row_56_two_trainings_of_one_seed_with_other_references_are_two_rows(tmp
         again(tmp_path / root, "mpt-kl", ord(root), 2.0, ref=root, digest=root, old_digest="old-1")
     rows = compare_runs([tmp_path]).rows
     assert [(row.name, row.seeds) for row in rows] == [
-        (f"mpt-kl, {tmp_path / 'a'}", [1]),
-        (f"mpt-kl, {tmp_path / 'b'}", [1]),
+        ("mpt-kl (a)", [1]),
+        ("mpt-kl (b)", [1]),
     ]

@@ -38,7 +38,6 @@ TABLE = (
     Written(GATED, "--report", ("page.html", "page.htm", "page")),
     Written(GATED, "--markdown", ("page.md", "README")),
     Written(GATED, "--junit", ("gate.xml", "gate")),
-    Written(GATED, "--figures DIR", ("margins.png", "bias.svg")),
     Written(GATED, "--save-predictions DIR", ("old.npz", "new.npz")),
     Written(GATED, "--flips", ("flips.csv",)),
     Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
@@ -154,7 +153,7 @@ def test_row_59_elsewhere_such_a_name_is_a_name_as_any_other(mptctl: CommandLine
 
 def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -> None:
     words = (
-        "--report out/page --markdown out/page.md --junit out/gate.xml --figures out "
+        "--report out/page --markdown out/page.md --junit out/gate.xml "
         "--save-predictions out --append-history out/releases.jsonl"
     )
     for _ in range(2):

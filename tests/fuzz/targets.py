@@ -97,7 +97,7 @@ FLAGS = (
     "--run-root", "--max-nfr", "--max-lost", "--confidence", "--gate", "--by", "--metadata", "--report",
     "--json", "--full", "--memory-limit", "--device", "--recipe", "--set", "--k", "--distance", "--method",
     "--name", "--seed", "--seeds", "--old", "--ref", "--out", "--format", "--junit", "--markdown",
-    "--min-slice", "--temperature", "--old-classes", "--class-map", "--undecided", "--val-fraction",
+    "--min-slice", "--temperature", "--old-classes", "--class-map", "--looks", "--val-fraction",
     "--old-fraction", "--data-root", "--resume", "--overwrite", "--epochs", "--html", "--help", "--debug", "-h", "--",
 )  # fmt: skip
 VALUES = (

@@ -107,9 +107,6 @@ TASKS = (
     bench("kernel", "gpu-kernel", 240, None, "kernel", "--repeats", "7"),
     pytest_task("training", "test_training", 300, PROGRAM, TRAINING),
     pytest_task("graph", "test_graph", 90, PROGRAM, "tests/gpu/test_graph.py"),
-    # About 110 s: 24 settings of 2 s and what starts them, then the three fastest twice more.
-    bench("loader", "gpu-loader-sweep", 150, (*TINY_LOADER[:-1], "threaded", "--sweep"),
-          "loader", "--sweep", "--rows", "threaded", "--seconds", "2", "--repeats", "3"),
     Task("loader", "gpu-loader-threads", (*TIME_THREADS, "--seconds", "1"), 60, PROGRAM, True,
          (*TIME_THREADS, "--seconds", "0.1")),
     pytest_task("loader", "test_dali_mixed", 200, (*PROGRAM, "nvidia.dali"), DALI),

@@ -98,7 +98,6 @@ def test_the_gate_answers() -> None:
          "confidence='0.95': must be a number, at least 0.5 and below 1, such as 0.95"),
         ({"max_nfr": True}, "gate: max_nfr: input should not be true or false, got True"),
         ({"max_nfr": np.eye(2)}, r"gate: max_nfr: must be a valid number, got array([[1., 0.],\n       [0., 1.]])"),
-        ({"max_nfr": 0.1, "undecided": "maybe"}, "gate: undecided: no such value: 'maybe'; valid: fail, pass"),
         ({"max_nfr": 0.1, "allow_identical": "maybe"}, "gate: allow_identical: must be true or false, got 'maybe'"),
     ],
 )  # fmt: skip

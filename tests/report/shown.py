@@ -101,7 +101,7 @@ def study_plan(console: Console) -> None:
     ]  # fmt: skip
     plan = StudyDryRun(
         study="demo", description="what two updates break", run_root="runs/demo", runs=rows, device="cpu", parallel=2,
-        seconds=480.0, disk_bytes=1_234_567_890,
+        seconds=480.0,
     )  # fmt: skip
     print_plan(plan, console)
 

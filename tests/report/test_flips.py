@@ -28,7 +28,7 @@ from mptctl.report.documents.flips import flips_document
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_object import Report
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import PLOTS, drawings, figure_files, save_figures
+from mptctl.report.figures.flips import PLOTS, drawings
 from mptctl.report.media.markdown import escape
 from mptctl.report.media.page import anchor, script_json
 from mptctl.report.media.pictures import LARGEST, data_url, pictures_below
@@ -225,17 +225,6 @@ def test_what_xml_cannot_hold_is_replaced() -> None:
 def test_without_a_limit_there_is_no_test() -> None:
     suites = ElementTree.fromstring(render_junit(example(with_logits=False)))
     assert (suites.get("tests"), len(suites[0])) == ("0", 0)
-
-
-def test_files(tmp_path: Path) -> None:
-    # A name in another script gives no warning, which would be an error here.
-    paths = save_figures(example(f"猫 {HOSTILE}"), tmp_path / "figures")
-    assert sorted(p.name for p in paths) == sorted(p.name for p in (tmp_path / "figures").iterdir())
-    assert sorted(p.name for p in paths) == sorted(figure_files())
-    for path in paths:
-        if path.suffix == ".png":
-            with Image.open(path) as picture:
-                assert min(picture.size) > 500
 
 
 def test_each_figure_has_its_caption_as_alternative_text() -> None:

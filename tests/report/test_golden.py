@@ -35,7 +35,6 @@ from mptctl.report.media.terminal import print_document
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_report import StudyReport, StudyRow
-from mptctl.tune.tune_report import Comparison as Second
 from mptctl.tune.tune_report import TuneReport
 from tests.report import shown
 from tests.report.examples import with_everything
@@ -99,10 +98,9 @@ def calibrated() -> CalibrationReport:
 
 @cache
 def searched() -> TuneReport:
-    second = Second(name="lm-k2", only_choice_flips=11, only_second_flips=27, p_value=0.0139, differs=True)
     trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.5, 4.0, 8.0)]
     failed = trial("lm", 3.0, None, status="failed", error="no [red]room[/red] <b>")
-    return search([*trials, trial("lm", 2.0, 2520, 190), failed], second)
+    return search([*trials, trial("lm", 2.0, 2520, 190), failed])
 
 
 def adjusted() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mptctl.data.split import make_split
 from mptctl.data.split_summary import summarise
 from mptctl.report.documents.split import split_document
-from mptctl.report.documents.split_page import CLASSES, PER_CLASS, SEEN, split_page
+from mptctl.report.documents.split_page import CLASSES, PER_CLASS, split_page
 from mptctl.report.media.document import Note, Table
 from tests.common import smooth_picture
 
@@ -66,8 +66,6 @@ def test_of_many_classes_a_terminal_shows_both_ends(tmp_path: Path) -> None:
 def test_the_page_has_a_few_pictures_of_each_class_and_no_name_is_markup(tmp_path: Path) -> None:
     page = page_of_uneven_split(tmp_path)
     assert "<b>class" not in page
-    assert len(re.findall(r'<img src="data:image/jpeg;base64,', page)) == 2 + 2 * PER_CLASS + SEEN
-    assert page.count('alt="dog"') > 0
-    assert "by the preset imagenet: a random part of 8 to 100 % of the area" in page
+    assert len(re.findall(r'<img src="data:image/jpeg;base64,', page)) == 2 + 2 * PER_CLASS
     assert len(NAMES) < CLASSES
     assert 'alt="train/dog/0.png"' in page

@@ -19,7 +19,7 @@ from mptctl.report.figures.tune import draw_over_k
 from mptctl.report.media.page import unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
-from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
+from mptctl.tune.tune_report import Reference, Trial, TuneReport
 from tests.report.rendered import print_tune, tune_page
 
 REFERENCE = rate(2600, 5000)
@@ -39,9 +39,7 @@ def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes
     return Trial.model_validate(content | changes)
 
 
-def report(
-    trials: list[Trial], second: Comparison | None = None, budget: Budget = Budget(max_er_increase=0.005)
-) -> TuneReport:
+def report(trials: list[Trial], budget: Budget = Budget(max_er_increase=0.005)) -> TuneReport:
     choice = choose(trials, REFERENCE, budget)
     trials = [
         t.model_copy(
@@ -69,7 +67,6 @@ def report(
         trials=trials,
         front=choice.front,
         choice=choice.ranked[0] if choice.ranked else None,
-        second=second,
         best_recipe=None,
     )
 
@@ -79,10 +76,7 @@ def whole() -> TuneReport:
     ks = (0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)
     kl = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in ks]
     lm = [trial("lm", k, 2520 + int(12 * k * k), 210 - int(22 * k)) for k in ks]
-    second = Comparison(
-        name="lm-k2", only_choice_flips=11, only_second_flips=27, p_value=0.0139, differs=True
-    )
-    return report([*kl, *lm], second)
+    return report([*kl, *lm])
 
 
 def printed(content: TuneReport) -> str:

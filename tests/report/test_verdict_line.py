@@ -59,11 +59,6 @@ LINES = [
         "limit 2 %  (2 of 452, 95 % interval 0.05 to 1.59); error on old classes -1.33 points within limit "
         "0.5 points  (95 % interval -3.06 to +0.20)",
     ),
-    (
-        {"max_nfr": 0.01, "max_lost": 0.1, "confidence": 0.9, "undecided": "pass"},
-        "PASSED  lost 0.45 % within limit 10 %  (2 of 440, 90 % interval 0.08 to 1.42); undecided, which "
-        "passes here: NFR 0.44 %, limit 1 %  (2 of 452, 90 % interval 0.08 to 1.39)",
-    ),
 ]  # fmt: skip
 
 

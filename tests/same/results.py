@@ -74,7 +74,6 @@ def write_tables(commands: Commands) -> dict[str, Any]:
         "compare": (),
         "compare val": ("--part", "val"),
         "compare equal error": ("--equal-error", "mpt-kl", "--against", "mpt-kl"),
-        "compare plain shifted": ("--shift", "plain", "--equal-error", "mpt-lm"),
     }.items():
         found[name] = commands.run("compare", "runs/tiny", *words, "--json")
     found["compare files"] = commands.run(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mptctl.errors import DataError, UsageError
-from mptctl.studies.answers import run_answers
 from mptctl.studies.answers_file import no_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW
@@ -58,31 +56,6 @@ def test_every_update_has_the_largest_bias_at_the_error_of_the_row(tmp_path: Pat
     assert (mpt.flips.values, mpt.errors.values) == ([(0, 4)], [(3, 8)])
 
 
-def test_the_plain_update_alone_is_shifted_to_the_row_that_is_named(
-    tmp_path: Path, mptctl: CommandLine
-) -> None:
-    by_hand(tmp_path)
-    # One error, a flip: no MPT row, to which the plain update would not be shifted of itself.
-    made_update(tmp_path, "pct-kl", [1, -2, -2, -2, 4, 5, 6, 7])
-    whole, found = (compare_runs([tmp_path], equal_error="pct-kl", shift=each) for each in ("all", "plain"))
-    assert found.bias_held_against == {"all": "pct-kl"}
-    assert found.equal_error is None
-    rows = {row.name: row for row in found.rows}
-    shifted = next(row for row in whole.rows if row.name == "no-treatment")
-    # Both ways shift it by as much; the other rows stay as they are.
-    assert (rows[BIAS_ROW].bias, rows[BIAS_ROW].flips) == (shifted.bias, shifted.flips)
-    assert rows["no-treatment"].flips.values == [(3, 4)]
-    assert rows["pct-kl"].bias is None
-    own = compare_runs([tmp_path])
-    assert own.bias_held_against == {"all": "mpt-nodistill"}
-    done = mptctl("compare", tmp_path, "--equal-error", "pct-kl", "--shift", "plain")
-    assert "shifted to the validation error of pct-kl (" in " ".join(done.stdout.split())
-    shutil.rmtree(tmp_path / "no-treatment")
-    assert compare_runs([tmp_path], equal_error="pct-kl", shift="plain").notes[-1:] == [
-        f"no row “{BIAS_ROW}”: it needs new classes, a plain update and the row pct-kl"
-    ]
-
-
 def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_the_update_is_no_part_of_the_mean(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
@@ -119,24 +92,6 @@ def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_the_update_is_no_part_
     assert row.bias is not None
     assert row.bias.values == [-4.0]
     assert (row.flips.values, row.errors.values) == ([(0, 4)], [(1, 8)])
-
-
-def test_an_update_that_no_shift_brings_to_the_test_error_says_so(
-    tmp_path: Path, mptctl: CommandLine
-) -> None:
-    by_hand(tmp_path)
-    made_update(tmp_path, "pct-kl", [1, -2, -2, -2, 4, 5, 6, 7])
-    # On validation MPT is as good as pct-kl; the test samples are those on which it is not.
-    run = tmp_path / "mpt-nodistill"
-    good = made_part(LABEL, np.eye(CLASSES)[LABEL])
-    test = run_answers(run).test
-    shutil.rmtree(run)
-    made_run(run, "mpt-nodistill", 1, test, good)
-    found = compare_runs([tmp_path], equal_error="pct-kl")
-    above = {row.name: row.seeds_above_test_error for row in found.rows}
-    assert above == {"no-treatment": 0, "pct-kl": 0, "mpt-nodistill": 1}
-    said = " ".join(mptctl("compare", tmp_path, "--equal-error", "pct-kl").stdout.split())
-    assert "no-treatment 0, pct-kl 0, mpt-nodistill 2 (at its lowest error, which is above)." in said
 
 
 def test_what_cannot_be_had_is_named(tmp_path: Path) -> None:

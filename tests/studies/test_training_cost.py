@@ -100,7 +100,6 @@ def test_the_reference_that_a_plain_run_begins_with_is_counted_by_its_training(
     assert work.own is not None
     assert list(work.teachers) == ["ref"]
     assert (work.asked, work.taught) == (0, work.own / 6 * 4)
-    assert compare_runs([digits.run_root]).rows[0].cost == pytest.approx(1 + 4 / 6, abs=1e-12)
 
 
 def test_a_teacher_that_comes_back_is_counted_then(run: Train, digits: Split, tmp_path: Path) -> None:
@@ -109,10 +108,8 @@ def test_a_teacher_that_comes_back_is_counted_then(run: Train, digits: Split, tm
     folder = run(short_recipe(SHORT, method="mpt-kl"), "mpt-kl", old=old.best, refs=(ref.best,))[0].run.path
     ref.path.rename(tmp_path / "away")
     assert run_answers(folder).head.work.teachers["ref"] is None
-    assert compare_runs([digits.run_root]).rows[0].cost is None
     (tmp_path / "away").rename(ref.path)
     assert run_answers(folder).head.work.teachers["ref"] is not None
-    assert compare_runs([digits.run_root]).rows[0].cost is not None
     assert load_checkpoint(folder / "best.pt").digest == run_answers(folder).head.digest
 
 

@@ -26,9 +26,9 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
 def begin(request: TuneRequest) -> TuneReport:
     """Begin a search, and write its report as it is before the first trial."""
     points = request.points() or [{"k": 1.0}]
-    with measure_baseline(request, points, lambda note: None, lambda what, done, total: None) as baseline:
-        write_report(request.folder, baseline.report)
-        return baseline.report
+    report = measure_baseline(request, points, lambda note: None, lambda what, done, total: None)
+    write_report(request.folder, report)
+    return report
 
 
 @pytest.mark.parametrize(("search", "asha"), [("optuna", False), ("grid", True)])

@@ -26,7 +26,7 @@ def evaluate() -> None:
     samples of the classes that it knows.
 
     Exits with 3 where a limit is exceeded, where the rate that it limits is not defined, or where
-    --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
+    --confidence leaves it undecided; with any limit also where OLD and NEW are
     the same model, where one of them comes from an unfinished run, where OLD is right by no more than
     chance, or where its class names are exchanged.
     Where OLD does not say which classes it knows, the labels that it predicts count as old.

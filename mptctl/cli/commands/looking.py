@@ -67,7 +67,7 @@ def loader() -> None:
 
     Examples:
 
-        mptctl bench loader --data-root ~/imagenet --sweep
+        mptctl bench loader --data-root ~/imagenet --rows dali-mixed --set data.hw_decoder_load=0.4
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """

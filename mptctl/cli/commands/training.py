@@ -173,7 +173,7 @@ def tune() -> None:
 
         mptctl tune --max-nfr 2
 
-        mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
+        mptctl tune mpt-kl --search optuna --trials 30 --search method.k=0..8 --asha
 
         mptctl tune pct-kl --search method.lam=0.1..10:log --trials 8
 

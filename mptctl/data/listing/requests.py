@@ -69,7 +69,7 @@ class SplitSettings(DivisionSettings):
     download: Annotated[bool, Flag()] = False
     """Fetch CIFAR where it is not in the data root."""
     report: Annotated[Path | None, Flag("FILE")] = None
-    """An HTML page: counts, sizes, pictures of each class, and some as a model sees them."""
+    """An HTML page: counts, sizes, and pictures of each class."""
     run_root: RunRoot = Path("runs")
     overwrite: Annotated[bool, Flag()] = False
     """Replace an existing split."""

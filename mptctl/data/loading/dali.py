@@ -194,7 +194,7 @@ class DaliCpuLoader(DaliLoader):
     """Decodes with DALI on the CPU, for a model on the CPU."""
 
     name = "dali-cpu"
-    advice = "raise data.threads or data.prefetch; mptctl bench loader --sweep finds the best"
+    advice = "raise data.threads or data.prefetch; mptctl bench loader times them"
     devices = frozenset({"cpu"})
 
 
@@ -202,9 +202,7 @@ class DaliMixedLoader(DaliLoader):
     """Decodes with DALI on the GPU, JPEG files partly in its hardware decoder, for a model on the GPU."""
 
     name = "dali-mixed"
-    advice = (
-        "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --sweep finds them"
-    )
+    advice = "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader times them"
     devices = frozenset({"cuda"})
 
 

@@ -256,7 +256,7 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
         "device": "mixed" if on_gpu else "cpu",
         "output_type": dali.types.RGB,
         "adjust_orientation": plan.turns,
-        "jpeg_fancy_upsampling": plan.fancy_upsampling,  # as libjpeg, on the GPU as well
+        "jpeg_fancy_upsampling": True,  # as libjpeg, on the GPU as well
     }
     if on_gpu:
         settings["hw_decoder_load"] = plan.data.hw_decoder_load

@@ -98,8 +98,6 @@ class LoadPlan:
         num_classes: only samples of the first ``num_classes`` classes; None: of all.
         rank, world_size: number of this worker, from 0, and how many there are.
         dtype: type of the pictures in a batch.
-        fancy_upsampling: False only in the bench: DALI on a GPU repeats colours of neighbouring pixels
-            instead of interpolating them as libjpeg does.
 
     Raises:
         UsageError: the worker does not exist; in training, the batch is larger than the part, leaves a worker
@@ -117,7 +115,6 @@ class LoadPlan:
     rank: int = 0
     world_size: int = 1
     dtype: torch.dtype = torch.float32
-    fancy_upsampling: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world_size:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
+from mptctl.evaluation.flip_report import SweepPoint
 from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias, sort_gaps
 from mptctl.evaluation.pairing.join import Codes
 from mptctl.evaluation.pairing.scores import Scores
 
-# Most points of a curve in a report, which is more than a figure can show. Minima are taken over all steps.
+# Most points of a curve in a report, which is more than a figure can show.
 POINTS = 200
 
 
@@ -31,65 +31,40 @@ class BiasSteps(NamedTuple):
     wrong_new: IntArray
 
 
-def sweep_bias(
-    name: str,
-    role: Literal["new", "baseline"],
-    scores: Scores,
-    truth: Codes,
-    of_old: BoolArray,
-    to_keep: BoolArray,
-    error_limit: float,
-) -> SweepCurve | None:
+def sweep_bias(scores: Scores, truth: Codes, of_old: BoolArray, to_keep: BoolArray) -> list[SweepPoint]:
     """Compute the rates of one model at every bias, from zero to the one above which no answer changes.
 
     The rates change only where the answer to a sample changes from a new to an old class. They are counted
-    from each of these biases on, so the curve is exact. The best bias is chosen on the test samples
-    themselves, so it shows the most that such a correction could do.
+    from each of these biases on, so the curve is exact.
 
     Args:
-        name: of the model, for the curve.
-        role: of the model.
         scores: of the model whose logits are shifted; logits may be minus infinity, but not NaN.
         truth: (N,) true labels.
         of_old: (N,) True for samples of old classes.
         to_keep: (N,) True for samples of old classes that the old model got right.
-        error_limit: a fraction; the best point may err at most this much on all samples.
 
     Returns:
-        The curve, and on it the point with the fewest flips among those within `error_limit`; None where no
-        bias changes an answer.
+        Points of the curve, at most `POINTS` and the one of the lowest error; empty where no bias changes an
+        answer.
     """
     answers = wrong_by_bias(scores, truth)
     moving = (answers.gap > 0) & np.isfinite(answers.gap)
     if not moving.any():
-        return None
+        return []
     steps = count_steps(answers, moving, of_old, to_keep)
     n, n_old = len(truth), int(of_old.sum())
     error = (steps.wrong_old + steps.wrong_new) / n
-
-    def point(step: int) -> SweepPoint:
-        return SweepPoint(
+    shown = np.linspace(0, len(error) - 1, min(POINTS, len(error))).astype(np.int64)
+    return [
+        SweepPoint(
             bias=float(steps.biases[step]),
             nfr=float(steps.flips[step] / n_old),
             er_old_classes=float(steps.wrong_old[step] / n_old),
             er_new_classes=None if n_old == n else float(steps.wrong_new[step] / (n - n_old)),
             er_all=float(error[step]),
         )
-
-    within_limit = np.flatnonzero(error <= error_limit)
-    # The fewest flips come first, then the lowest error, then the smallest bias.
-    best_first = np.lexsort((within_limit, error[within_limit], steps.flips[within_limit]))
-    best = within_limit[best_first[:1]]
-    shown = np.linspace(0, len(error) - 1, min(POINTS, len(error))).astype(np.int64)
-    kept = np.unique(np.concatenate([shown, best, [int(error.argmin())]]))
-    at_new_error = point(int(best[0])) if best.size else None
-    return SweepCurve(
-        name=name,
-        role=role,
-        points=[point(int(step)) for step in kept],
-        nfr_at_new_error=None if at_new_error is None else at_new_error.nfr,
-        at_new_error=at_new_error,
-    )
+        for step in np.union1d(shown, error.argmin()).tolist()
+    ]
 
 
 def count_steps(answers: WrongByBias, moving: BoolArray, of_old: BoolArray, to_keep: BoolArray) -> BiasSteps:

@@ -172,7 +172,7 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         counted=flips - waived if kind.counts_flips else None,
         waived=waived,
         with_waivers=needs_waivers,
-        passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
+        passed=answer == "pass",
         message=worded.message(answer, tested, interval, more, needs_waivers=needs_waivers),
         brief=worded.brief(answer, needs_waivers=needs_waivers),
     )

@@ -209,8 +209,7 @@ class GateFile(Typed):
     def merged(self, flags: Limits) -> Limits:
         """Merge the file's limits with those of flags; where both set a value, the stricter one is taken.
 
-        An undecided limit fails under the rules of a file, whatever the flags say. Only so is a higher
-        confidence always stricter. What is allowed, the file alone says.
+        An undecided limit fails, so a higher confidence is stricter. What is allowed, the file alone says.
 
         Raises:
             UsageError: file and flags set no limit and the file has no rule, so every release would pass; or
@@ -259,7 +258,6 @@ class GateFile(Typed):
         """The stricter one of each setting of the file and of flags."""
         content = flags.model_dump()
         if self._is_read:
-            content["undecided"] = "fail"
             content |= {f"allow_{each}": each in self.allow for each in ("identical", "unfinished")}
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
@@ -280,16 +278,11 @@ class GateFile(Typed):
             settings.append((f"--max-flip-rate {flip_rate:g}", flip_rate, self.limits.max_flip_rate, min))
         if flags.confidence is not None:
             settings.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
-        warnings = [
+        return [
             f"{flag}: {self._name} says {own:g}; the stricter of the two is used, {stricter(value, own):g}"
             for flag, value, own, stricter in settings
             if own is not None and not math.isclose(value, own)
         ]
-        if flags.undecided == "pass" and self._is_read:
-            warnings.append(
-                f"--undecided pass: has no effect beside --gate {self._name}; an undecided limit fails"
-            )
-        return warnings
 
     def refuse_flag(self, flag: str, line: str) -> NoReturn:
         """Refuse a flag or argument that could make a rule of the file let more pass.

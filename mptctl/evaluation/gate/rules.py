@@ -148,7 +148,7 @@ def _scopes_of_slices(
     # Without a waived flip, the flips of slices need not be read.
     no_flips = [waived] * len(rules.slices)
     flips_of_slices = source.flips_in([rule.by for rule in rules.slices]) if waived else no_flips
-    level = {"confidence": limits.confidence, "undecided": limits.undecided, "looks": limits.looks}
+    level = {"confidence": limits.confidence, "looks": limits.looks}
     return [
         Scope(
             name=slice_name(rule.by),

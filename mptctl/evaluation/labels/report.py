@@ -183,7 +183,7 @@ def report_labels(
     Args:
         outcomes: the labels.
         limit: of negative flips per sample, a fraction; None: not set.
-        rules: confidence, looks, and what an undecided limit does; its own limits are not read.
+        rules: confidence and looks; its own limits are not read.
         slices: the keys of slices.
         warnings: further remarks.
     """
@@ -309,7 +309,7 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
         interval=flips.population,
         answer=answer,
         counted=flips.count,
-        passed=answer == "pass" or (answer == "undecided" and rules.undecided == "pass"),
+        passed=answer == "pass",
         message=message,
         brief=f"{title}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
     )

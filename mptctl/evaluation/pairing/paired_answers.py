@@ -40,7 +40,7 @@ class FlippedPairs:
 
 @dataclass(frozen=True)
 class PairedAnswers:
-    """The answers of models by role: `old`, `new`, and where it is given `baseline`.
+    """The answers of both models by role: `old` and `new`.
 
     Attributes:
         pairing: the answers, matched by id, to N samples.

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mptctl.errors import option
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
 from mptctl.evaluation.pairing.join import Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -56,18 +55,6 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
         np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
         for rows in row_blocks(old.logits)
     )
-
-
-def idle_model_warnings(pairing: Pairing) -> list[str]:
-    """Return a warning on a baseline that is the new model itself."""
-    baseline = pairing.models.get("baseline")
-    # A baseline without logits has no curve, so a warning would have no object.
-    if baseline is None or baseline.logits is None or not same_content(pairing, "new", "baseline"):
-        return []
-    return [
-        f"{option('baseline')} {baseline.name} is the new model itself, whose shifts are shown anyway; name "
-        "a plain update"
-    ]
 
 
 def never_right_sentence(counts: Counts) -> str:

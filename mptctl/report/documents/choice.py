@@ -33,15 +33,10 @@ def choice_document(choice: Choice) -> Document:
             f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as "
             "good: take that one if you can afford it"
         )
-    cost = ""
-    if choice.cost is not None:
-        cost = f" These trainings cost {choice.cost:.2f} plain ones, references included."
     return Document(
         [
             table,
-            Note(
-                f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {reason}.{cost}", "strong", whole=True
-            ),
+            Note(f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {reason}.", "strong", whole=True),
             Note(
                 f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
                 f"and {100 * estimate.correction:z.2f} points for the choice "

@@ -21,8 +21,8 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render_github(report: FlipReport | LabelledReport, verdict: str = "") -> str:
     """Return workflow commands: an annotation for each limit and warning, and the verdict as a notice.
 
-    A limit that stops the release is an error, also if it is undecided. An undecided limit that passes is a
-    warning. Of each kind at most `SHOWN` are written; the last one then says how many more there are.
+    A limit that stops the release is an error, also if it is undecided. Of each kind at most `SHOWN` are
+    written; the last one then says how many more there are.
 
     Args:
         report: with the gate.
@@ -32,10 +32,7 @@ def render_github(report: FlipReport | LabelledReport, verdict: str = "") -> str
     checks = report.gate.checks
     kinds = {
         "error": [check.message for check in checks if not check.passed],
-        "warning": [
-            *(check.message for check in checks if check.passed and check.answer == "undecided"),
-            *report.warnings,
-        ],
+        "warning": report.warnings,
     }
     for kind, messages in kinds.items():
         shown = messages if len(messages) <= SHOWN else messages[: SHOWN - 1]

@@ -27,7 +27,6 @@ from mptctl.studies.comparison import (
     CalibrationRow,
     Comparison,
     ComparisonRow,
-    Counted,
     Difference,
     Spread,
 )
@@ -348,35 +347,15 @@ def _quoted_name(row: ComparisonRow) -> str:
     return f"“{row.name}”" if row.name == BIAS_ROW else row.name
 
 
-def _flips_at_test_error(row: ComparisonRow, flips: Counted) -> str:
-    """The name and flips of a row at the test error of another, and where no shift brings it there."""
-    words = f"{_quoted_name(row)} {sum(count for count, _ in flips.values):,}"
-    if row.seeds_above_test_error:
-        seeds = f"in {row.seeds_above_test_error} of {len(row.seeds)} seeds " if len(row.seeds) > 1 else ""
-        words += f" ({seeds}at its lowest error, which is above)"
-    return words
-
-
 def remarks(comparison: Comparison) -> list[str]:
-    """Sentences on the old models' errors, flips at equal test error and the shifted plain update; notes."""
+    """Sentences on the old models' errors and the shifted plain update; notes."""
     sentences = [
         f"The old models are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
         "samples of old classes."
         for old in comparison.old
     ]
-    at_test_error = [
-        _flips_at_test_error(row, flips)
-        for row in comparison.rows
-        if (flips := row.flips_at_test_error) is not None
-    ]
-    if comparison.equal_error is not None and at_test_error:
-        sentences.append(
-            f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part "
-            f"itself: {', '.join(at_test_error)}."
-        )
     sentences += [
-        f"“{BIAS_ROW}”: the plain update, shifted to the validation error of {row} "
-        "(--equal-error ROW --shift plain sets another row), without training."
+        f"“{BIAS_ROW}”: the plain update, shifted to the validation error of {row}, without training."
         for row in comparison.bias_held_against.values()
     ]
     return [*sentences, *(f"Note: {note}." for note in comparison.notes)]

@@ -13,7 +13,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.provenance import digests_of_runs, provenance
-from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow, Counted, Spread
+from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
@@ -87,9 +87,6 @@ def _csv_record(comparison: Comparison, row: ComparisonRow) -> dict[str, object]
     cells |= {"cost": row.cost, "parameters": row.parameters, "best": _joined(row.best)}
     cells["within_noise_of_best"] = _joined(row.within_noise_of_best)
     cells["bias_values"] = "" if row.bias is None else _joined(row.bias.values)
-    for name in ("flips_at_test_error", "errors_at_test_error"):
-        at_error: Counted | None = getattr(row, name)
-        cells[name] = "" if at_error is None else _joined([count for count, _ in at_error.values])
     cells["against"] = None if comparison.against is None else as_cell(comparison.against)
     for rate in COLUMNS:
         found = (row.differences or {}).get(rate)

@@ -1,4 +1,4 @@
-"""Write the files of a comparison of two models: page, figures, Markdown, JUnit XML, CSV, predictions."""
+"""Write the files of a comparison of two models: page, Markdown, JUnit XML, CSV, predictions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class FlipFiles:
 
     Attributes:
         page: HTML page.
-        figures: folder of the figures as PNG and SVG.
         markdown: Markdown for a pull request.
         predictions: folder of `old.npz` and `new.npz`.
         junit: JUnit XML of the gate.
@@ -40,7 +39,6 @@ class FlipFiles:
     """
 
     page: Path | None = None
-    figures: Path | None = None
     markdown: Path | None = None
     predictions: Path | None = None
     junit: Path | None = None
@@ -103,10 +101,6 @@ class FlipFiles:
 
                 page = render_html(report, _picture_reader(data_root, split), on_page, sources)
                 written.append(_write_text(files, self.page, page))
-            if self.figures is not None:
-                from mptctl.report.figures.flips import save_figures
-
-                written += save_figures(report, self.figures, files.open)
             if self.markdown is not None:
                 written.append(_write_text(files, self.markdown, render_markdown(report)))
             if self.junit is not None:

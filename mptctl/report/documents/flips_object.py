@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from pydantic import ValidationError
 
@@ -81,7 +81,6 @@ class Report:
         file: str | Path | None = None,
         *,
         confidence: float | None = None,
-        undecided: Literal["fail", "pass"] = "fail",
         allow_identical: bool = False,
         **limits: Unpack[LimitArguments],
     ) -> Gate:
@@ -95,7 +94,6 @@ class Report:
             confidence: level of the interval that decides, from 0.5 to below 1. A limit passes if all of the
                 interval is within it, fails if all exceeds it, and is undecided otherwise. None: the rate
                 itself decides.
-            undecided: ``pass`` if an undecided limit passes.
             allow_identical: do not fail when old and new are the same model.
             limits: max_nfr, max_lost, max_rel_nfr, max_er_increase, as fractions: 2 % is 0.02. All but
                 max_rel_nfr must be below 1; a larger one is refused, since it was probably meant as percent.
@@ -114,7 +112,7 @@ class Report:
         if unknown:
             raise TypeError(f"gate() got an unexpected keyword argument {unknown[0]!r}")
         try:
-            all_limits = _limits_of_arguments(limits, confidence, undecided, allow_identical)
+            all_limits = _limits_of_arguments(limits, confidence, allow_identical)
         except ValidationError as error:
             raise UsageError(f"gate: {explain(error, Limits)}") from error
         if not all_limits.given() and file is None and not self._must_keep:
@@ -263,7 +261,6 @@ class Report:
 def _limits_of_arguments(
     limits: LimitArguments,
     confidence: float | None,
-    undecided: Literal["fail", "pass"],
     allow_identical: bool,
 ) -> Limits:
     """Check the arguments of `Report.gate`, whose limits are fractions.
@@ -289,4 +286,4 @@ def _limits_of_arguments(
         raise UsageError(
             f"confidence={shown_value(confidence)}: must be a number, at least 0.5 and below 1, such as 0.95"
         )
-    return Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
+    return Limits(**limits, confidence=confidence, allow_identical=allow_identical)

@@ -7,12 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.data.sheet import make_training_sheet
 from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary
 from mptctl.errors import DataError
-from mptctl.recipe import DEFAULT_PRESET, load_recipe
-from mptctl.recipe.picture_words import describe_training_pictures
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.documents.split import split_document
 from mptctl.report.media.page import render_document
@@ -21,8 +18,6 @@ from mptctl.report.media.provenance import provenance
 
 # Pictures of a class, classes with pictures, and pixels of a picture's longest side: a page has about 2 MB.
 PER_CLASS, CLASSES, SIDE = 4, 100, 96
-# Pictures as a model sees them in training, and pixels of their longest side.
-SEEN, SEEN_SIDE = 16, 128
 
 
 class ShownClass(NamedTuple):
@@ -41,35 +36,13 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
         summary: of the split.
         argv: of the command, its program first.
     """
-    preset = DEFAULT_PRESET[split.file.source]
     return render_document(
         split_document(summary),
         provenance(argv, {}),
         "split",
         shown=_shown_classes(split, summary),
         left_out=max(0, len(summary.by_class) - CLASSES),
-        preset=preset,
-        seen_words=describe_training_pictures(load_recipe(preset).data),
-        seen=_pictures_as_trained(split, preset),
     )
-
-
-def _pictures_as_trained(split: Split, preset: str) -> list[tuple[str, str]]:
-    """The first training pictures of an epoch, augmented as a preset says: data URLs with their classes.
-
-    Empty where a picture is damaged, or the split has fewer than two training pictures.
-    """
-    count = min(SEEN, len(split.indices("train")))
-    if count < 2:
-        return []
-    try:
-        sheet = make_training_sheet(split, load_recipe(preset), count, 0)
-    except DataError:
-        return []
-    urls = [data_url(picture, SEEN_SIDE, "JPEG") for picture in sheet.pictures]
-    labels = split.file.class_labels or {}
-    names = [", ".join(class_name(labels, each) for each in mixed) for mixed in sheet.labels]
-    return list(zip(urls, names, strict=True))
 
 
 def _shown_classes(split: Split, summary: SplitSummary) -> list[ShownClass]:

@@ -134,7 +134,7 @@ def summary(board: Board) -> str:
 
 
 def plan_document(plan: StudyDryRun) -> Document:
-    """The document of a dry run: what is done of each run, and the time and disk that the rest will take."""
+    """The document of a dry run: what is done of each run, and the time that the rest will take."""
     table = Table(
         plan.runs,
         [
@@ -150,7 +150,7 @@ def plan_document(plan: StudyDryRun) -> Document:
     total = (
         f"{runs_left} of {len(plan.runs)} runs are left, {plan.parallel} at a time on {plan.device}: "
         f"together about {duration(plan.seconds)} of training (from three steps of each kind on random "
-        f"tensors, nothing else computing, pictures at hand), {plan.disk_bytes / 1e9:.1f} GB of disk at most"
+        f"tensors, nothing else computing, pictures at hand)"
     )
     return Document(
         [

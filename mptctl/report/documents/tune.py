@@ -11,12 +11,12 @@ from rich.console import Console
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
 from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Table, notes
-from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
+from mptctl.report.media.numbers import format_count, format_interval, percent
 from mptctl.report.media.progress_bars import ChangesLog, JobState, live_view
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import rich_table
 from mptctl.tune.choice import near_least_of_trials, series_of
-from mptctl.tune.tune_report import Comparison, Trial, TuneReport
+from mptctl.tune.tune_report import Trial, TuneReport
 
 
 def watch_search(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
@@ -117,8 +117,6 @@ def sentences(report: TuneReport) -> list[str]:
         chosen = report.trial(report.choice)
         assert chosen.val_nfr is not None
         assert chosen.val_error is not None
-        if report.second is not None:
-            lines.append(_second_best_sentence(report.second))
         flips = f"{format_count(chosen.val_nfr)}; {_interval_of_choice(chosen, report)}"
         error = f"{percent(chosen.val_error.value)} ({format_count(chosen.val_error)})"
         near = near_least_of_trials(report.trials, report.budget)
@@ -178,15 +176,6 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
     interval = None if nfr is None else exact_interval_if_any(nfr.count, int(nfr.of), 1 - 0.05 / trials)
     among = f" for a choice among {trials}" if trials > 1 else ""
     return f"95 % interval {format_interval(interval)}{among}"
-
-
-def _second_best_sentence(second: Comparison) -> str:
-    """The second best trial, with the flips that only it or only the choice has, and McNemar's test."""
-    verdict = f"{'more' if second.differs else 'no more'} than sampling noise; each was trained once"
-    return (
-        f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the "
-        f"second alone: {second.only_second_flips:,} (McNemar {p_value(second.p_value)}): {verdict}."
-    )
 
 
 def _mark(trial: Trial, report: TuneReport) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mptctl.errors import some
-from mptctl.evaluation.flip_report import FlipReport, SweepCurve
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.reading.columns import first
@@ -75,7 +75,7 @@ def verdict(report: FlipReport) -> Verdict:
 
 
 def gate_state(gate: Gate) -> State:
-    """The state of the gate; it is passed also if undecided limits may pass."""
+    """The state of the gate."""
     if not gate.checks:
         return "ungated"
     if gate.passed:
@@ -135,28 +135,12 @@ def further_sentences(report: FlipReport) -> list[str]:
     # The exact test and the interval can disagree at the edge; noise is said only where both find it.
     is_noise = low <= 0 <= high and report.mcnemar_p >= SIGNIFICANT
     noise = ", no more than sampling noise" if is_noise else ""
-    sentences = [
+    return [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * low:+.2f} to "
         f"{100 * high:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
         *_class_map_sentences(report),
     ]
-    plain_curves = [curve for curve in report.bias_sweep if curve.role == "baseline"]
-    return [*sentences, *map(_plain_comparison_sentence, plain_curves)]
-
-
-def _plain_comparison_sentence(curve: SweepCurve) -> str:
-    """A sentence on the plain comparison's NFR at the new model's error, or that no shift leads there."""
-    if curve.at_new_error is None:
-        return (
-            f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
-            "cannot be compared at equal error. Shifts are read off the test part."
-        )
-    return (
-        f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
-        f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The "
-        "shift is read off the test part."
-    )
 
 
 def _class_map_sentences(report: FlipReport) -> list[str]:
@@ -240,7 +224,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         for answer in ("fail", "undecided", "pass")
     )
     groups = {
-        "passed": [("", kept), ("undecided, which passes here: ", undecided)],
+        "passed": [("", kept)],
         "undecided": [("", undecided), ("kept: ", kept)],
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[gate_state(report.gate)]

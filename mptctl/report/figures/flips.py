@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.files import OpenOutput, writing
 from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
 from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.document import Drawing
 from mptctl.report.media.numbers import percent
-from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, style
+from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Plot:
     """A kind of figure of a comparison.
 
     Attributes:
-        name: id of the figure on a page, and name of its files.
+        name: id of the figure on a page.
         caption: above the figure on a page.
         draw: draws the figure of a report; returns None where the report has no data for it.
     """
@@ -39,31 +37,6 @@ def drawings(report: FlipReport) -> list[Drawing]:
     with style():
         figures = [(plot, plot.draw(report)) for plot in PLOTS]
     return [Drawing(plot.name, plot.caption, figure) for plot, figure in figures if figure is not None]
-
-
-def figure_files() -> list[str]:
-    """Names of all files that `save_figures` may write."""
-    return [f"{plot.name}.{suffix}" for plot in PLOTS for suffix in ("png", "svg")]
-
-
-def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = writing) -> list[Path]:
-    """Write every figure that the report has data for, as PNG and as SVG, and return the paths.
-
-    Args:
-        report: of the comparison.
-        folder: of the files.
-        open_output: opens a file for writing.
-
-    Raises:
-        StorageError: the folder cannot be made, or a file cannot be written.
-    """
-    paths = []
-    for drawing in drawings(report):
-        for suffix in ("png", "svg"):
-            path = folder / f"{drawing.name}.{suffix}"
-            save_figure(drawing.figure, path, open_output)
-            paths.append(path)
-    return paths
 
 
 def _canvas() -> tuple[Figure, Axes]:
@@ -130,15 +103,11 @@ def _draw_shift(report: FlipReport) -> Figure | None:
     if not report.bias_sweep:
         return None
     figure, axes = _canvas()
-    for curve in report.bias_sweep:
-        colour = NEW if curve.role == "new" else OLD
-        x = [100 * point.er_all for point in curve.points]
-        y = [100 * point.nfr for point in curve.points]
-        whose = "new model" if curve.role == "new" else "plain update"
-        axes.plot(x, y, color=colour, linewidth=1.2, label=f"{whose}, shifted")
-        axes.scatter(x[:1], y[:1], color=colour, s=40, label=f"{whose} as it is")
-    highest = max(point.nfr for curve in report.bias_sweep for point in curve.points)
-    top = 108 * highest or 1  # 8 % above the highest point; without flips the axis still needs a height
+    x = [100 * point.er_all for point in report.bias_sweep]
+    y = [100 * point.nfr for point in report.bias_sweep]
+    axes.plot(x, y, color=NEW, linewidth=1.2, label="new model, shifted")
+    axes.scatter(x[:1], y[:1], color=NEW, s=40, label="new model as it is")
+    top = 1.08 * max(y) or 1  # 8 % above the highest point; without flips the axis still needs a height
     axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, top))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=2)
     return figure

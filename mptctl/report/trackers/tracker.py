@@ -17,11 +17,11 @@ PROJECT = "mptctl"
 
 @dataclass(frozen=True)
 class Entry:
-    """A run or a comparison to be logged.
+    """A run to be logged.
 
     Attributes:
         name: title of the entry.
-        folder: of the run; the run root for a comparison whose new model is no run.
+        folder: of the run.
         root: the run root, where trackers without a server keep their files.
         known_as: the tracker's name of an entry to go on with; None: a new entry.
     """

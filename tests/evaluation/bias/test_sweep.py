@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias.sweep import POINTS, sweep_bias
-from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
+from mptctl.evaluation.flip_report import SweepPoint
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading.predictions import build_predictions
@@ -18,9 +18,7 @@ Logits = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-def curve_of(
-    logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], limit: float
-) -> SweepCurve | None:
+def curve_of(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_]) -> list[SweepPoint]:
     ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
     classes = tuple(str(c) for c in range(logits.shape[1]))
     model = build_predictions("m", ids, labels, logits=logits, classes=classes)
@@ -28,7 +26,7 @@ def curve_of(
     scores = score(pairing, "new", frozenset(old))
     assert scores is not None
     of_old = np.isin(labels, [int(c) for c in old])
-    return sweep_bias("m", "new", scores, pairing.truth, of_old, of_old & old_right, limit)
+    return sweep_bias(scores, pairing.truth, of_old, of_old & old_right)
 
 
 def rates(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> SweepPoint:
@@ -51,17 +49,14 @@ TRUTH = np.array([0, 1, 0, 2])
 
 
 def test_by_hand() -> None:
-    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool), 0.5)
-    assert curve is not None
+    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool))
     # At 1 the sample of the new class is lost, at 2 and at 4 a flipped one comes back.
-    assert [(p.bias, p.nfr, p.er_old_classes, p.er_new_classes, p.er_all) for p in curve.points] == [
+    assert [(p.bias, p.nfr, p.er_old_classes, p.er_new_classes, p.er_all) for p in curve] == [
         (0, 2 / 3, 2 / 3, 0, 0.5),
         (1, 2 / 3, 2 / 3, 1, 0.75),
         (2, 1 / 3, 1 / 3, 1, 0.5),
         (4, 0, 0, 1, 0.25),
     ]
-    assert curve.nfr_at_new_error == 0
-    assert curve.at_new_error == curve.points[-1]
 
 
 def test_a_step_between_two_coarse_ones_is_not_missed() -> None:
@@ -69,30 +64,14 @@ def test_a_step_between_two_coarse_ones_is_not_missed() -> None:
     gaps = np.array([100.0] * 10 + [1.4] * 5 + [1.5] * 5)
     logits = np.stack([np.zeros(20), gaps], axis=1)
     labels = np.array([1] * 10 + [0] * 5 + [1] * 5)
-    curve = curve_of(logits, labels, "0", np.ones(20, dtype=bool), 0.0)
-    assert curve is not None
-    assert curve.nfr_at_new_error == 0
-    assert curve.at_new_error is not None
-    assert curve.at_new_error.bias == 1.4
-
-
-def test_the_model_as_it_is_may_be_the_best() -> None:
-    logits = np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
-    curve = curve_of(logits, np.array([1, 1, 0]), "0", np.ones(3, dtype=bool), 0.5)
-    assert curve is not None
-    assert curve.at_new_error is not None
-    assert (curve.at_new_error.bias, curve.nfr_at_new_error) == (0, 0)
-
-
-def test_an_error_that_no_bias_reaches() -> None:
-    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool), 0.2)
-    assert curve is not None
-    assert (curve.nfr_at_new_error, curve.at_new_error) == (None, None)
+    curve = curve_of(logits, labels, "0", np.ones(20, dtype=bool))
+    assert [point.bias for point in curve if point.er_all == 0] == [1.4]
+    assert [point.nfr for point in curve if point.er_all == 0] == [0]
 
 
 def test_where_no_bias_changes_an_answer_there_is_no_curve() -> None:
     logits = np.array([[1.0, -np.inf], [-np.inf, 1.0], [2.0, 1.0]])
-    assert curve_of(logits, np.array([0, 0, 0]), "0", np.ones(3, dtype=bool), 1.0) is None
+    assert curve_of(logits, np.array([0, 0, 0]), "0", np.ones(3, dtype=bool)) == []
 
 
 # Whole quarters, whose differences are exact, with ties and classes that are ruled out.
@@ -111,27 +90,21 @@ def tables(draw: st.DrawFn) -> tuple[Logits, Labels, str, NDArray[np.bool_]]:
     return logits, labels, "".join(map(str, old)), old_right
 
 
-@given(tables(), st.integers(0, 8))
-def test_every_step_is_what_its_biases_do_and_no_bias_does_better(
-    table: tuple[Logits, Labels, str, NDArray[np.bool_]], limit: int
-) -> None:
+@given(tables())
+def test_every_step_is_what_its_biases_do(table: tuple[Logits, Labels, str, NDArray[np.bool_]]) -> None:
     """Each point of the curve against biases inside its step; at a crossing itself two logits are equal."""
-    new_error = limit / len(table[1])
-    curve = curve_of(*table, new_error)
+    curve = curve_of(*table)
     brute = [rates(*table, bias) for bias in [0.0, *np.arange(0.125, 34, 0.25)]]
     without_bias = [point.model_copy(update={"bias": 0.0}) for point in brute]
-    if curve is None:
+    if not curve:
         assert all(point == brute[0] for point in without_bias)
         return
-    ends = [point.bias for point in curve.points[1:]] + [curve.points[-1].bias + 1]
-    for point, end in zip(curve.points, ends, strict=True):
+    ends = [point.bias for point in curve[1:]] + [curve[-1].bias + 1]
+    for point, end in zip(curve, ends, strict=True):
         inside = (point.bias + end) / 2 if point.bias else 0.0
         assert rates(*table, inside) == point.model_copy(update={"bias": inside})
-    # No bias does better, and none does anything that no step says.
-    reached = [point for point in curve.points if point.er_all <= new_error]
-    assert curve.nfr_at_new_error == min((point.nfr for point in reached), default=None)
-    assert curve.at_new_error is None or curve.at_new_error in reached
-    seen = [point.model_copy(update={"bias": 0.0}) for point in curve.points]
+    # No bias does anything that no step says.
+    seen = [point.model_copy(update={"bias": 0.0}) for point in curve]
     assert all(point in seen for point in without_bias)
 
 
@@ -142,25 +115,21 @@ def test_a_long_curve_is_thinned_for_the_figure_but_its_minimum_is_over_all_step
     logits = rng.normal(size=(n, 4)) + 1.5 * (np.arange(4) == labels[:, None])
     old_right = rng.random(n) < 0.9
     table = (logits, labels, "01", old_right)
-    curve = curve_of(*table, 0.37)
-    assert curve is not None
-    assert len(curve.points) <= POINTS + 2
+    curve = curve_of(*table)
+    assert len(curve) <= POINTS + 1
     gaps = np.unique(logits[:, 2:].max(axis=1) - logits[:, :2].max(axis=1))
     brute = [rates(*table, float(bias)) for bias in [0.0, *np.nextafter(gaps[gaps > 0], np.inf)]]
     assert len(brute) > 5 * POINTS
-    assert curve.nfr_at_new_error == min(point.nfr for point in brute if point.er_all <= 0.37)
-    assert curve.at_new_error in curve.points
-    assert min(point.er_all for point in curve.points) == min(point.er_all for point in brute)
-    assert curve.points[-1].nfr == brute[-1].nfr
-    assert curve.points[0] == brute[0]
+    assert min(point.er_all for point in curve) == min(point.er_all for point in brute)
+    assert curve[-1].nfr == brute[-1].nfr
+    assert curve[0] == brute[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, 400)
-    curve = curve_of(rng.normal(size=(400, 4)), labels, "01", np.ones(400, dtype=bool), 1.0)
-    assert curve is not None
-    nfr = [point.nfr for point in curve.points]
+    curve = curve_of(rng.normal(size=(400, 4)), labels, "01", np.ones(400, dtype=bool))
+    nfr = [point.nfr for point in curve]
     assert nfr == sorted(nfr, reverse=True)
     assert nfr[0] > nfr[-1]

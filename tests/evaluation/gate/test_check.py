@@ -146,14 +146,10 @@ class TestThreeAnswers:
         assert (check.more_samples is None) == (answer != "undecided")
         assert gate.failed == ([] if answer == "pass" else ["max-nfr"])
 
-    def test_undecided_may_pass_and_a_failure_may_not(self) -> None:
-        limits = Limits(max_nfr=0.025, confidence=0.95, undecided="pass")
-        gate = check_gate(TABLE, limits)
-        assert (gate.answer, gate.passed, gate.failed) == ("undecided", True, [])
-        gate.require_passed()
-        both = check_gate(TABLE, Limits(max_nfr=0.025, max_lost=0.001, confidence=0.95, undecided="pass"))
-        assert (both.answer, both.failed) == ("fail", ["max-lost"])
-        undefined = check_gate(counts(95, 0, 5, 0), Limits(max_rel_nfr=1, confidence=0.95, undecided="pass"))
+    def test_neither_what_is_undecided_nor_what_is_undefined_passes(self) -> None:
+        both = check_gate(TABLE, Limits(max_nfr=0.025, max_lost=0.001, confidence=0.95))
+        assert (both.answer, both.failed) == ("fail", ["max-nfr", "max-lost"])
+        undefined = check_gate(counts(95, 0, 5, 0), Limits(max_rel_nfr=1, confidence=0.95))
         assert (undefined.answer, undefined.passed) == ("fail", False)
         with pytest.raises(GateFailed, match=r"gate undecided: --max-nfr: NFR 2\.00 %"):
             check_gate(TABLE, Limits(max_nfr=0.025, confidence=0.95)).require_passed()

@@ -117,12 +117,11 @@ def test_what_flags_say_otherwise_is_said_with_what_holds(tmp_path: Path) -> Non
     path = tmp_path / "g.yaml"
     path.write_text("confidence: 0.95\nlimits: {max_nfr: 2, max_lost: 5}")
     found = read_gate_file(path)
-    flags = Limits(max_nfr=0.01, max_lost=0.07, max_rel_nfr=0.5, confidence=0.9, undecided="pass")
+    flags = Limits(max_nfr=0.01, max_lost=0.07, max_rel_nfr=0.5, confidence=0.9)
     assert found.overruled(flags) == [
         f"--max-nfr 1: {path} says 2; the stricter of the two is used, 1",
         f"--max-lost 7: {path} says 5; the stricter of the two is used, 5",
         f"--confidence 0.9: {path} says 0.95; the stricter of the two is used, 0.95",
-        f"--undecided pass: has no effect beside --gate {path}; an undecided limit fails",
     ]
     assert found.overruled(Limits(max_nfr=0.02, confidence=0.95)) == []
 
