@@ -229,7 +229,7 @@ class GateFile(Typed):
         """Merge the file's rules on traffic with few labels with those of flags, as `merged`.
 
         Args:
-            flags: confidence, looks and what an undecided limit does.
+            flags: confidence and looks.
             flip_rate: the flag's limit in percent.
 
         Returns:
