@@ -86,19 +86,13 @@ class Split:
 
     def picture(self, index: int) -> NDArray[np.uint8]:
         """Read a picture as stored: (H, W, 3) uint8; DataError if its file is gone, changed or damaged."""
-        from mptctl.data.pictures import decode_by_pillow
+        from mptctl.data.pictures import decode_row  # which imports torch
 
         if self.manifest.is_array:
             picture: NDArray[np.uint8] = self.array[index]
             return picture
         self.manifest.check_unchanged(np.array([index]))
-        data = self.manifest.read(index)
-        try:
-            return decode_by_pillow(data)
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(
-                f"{self.manifest.where(index)}: cannot be decoded; run split --verify decode --overwrite"
-            ) from error
+        return decode_row(self.manifest, index).numpy()
 
     def moved_to(self, root: Path) -> Split:
         """Return the split with its pictures in another folder, unwritten; errors as of `move_manifest`."""
