@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mptctl.data.ahead import Started, map_ahead
+from mptctl.data.ahead import map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
@@ -84,11 +84,11 @@ class DaliLoader(Loader):
             if self._pipeline is not None:
                 self._pipeline.reset()
 
-    def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Started[Batch]:
+    def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Callable[[], Batch]:
         """Begin to make the batch of a job from its pictures, unnormalised where they have transforms."""
         job, pictures = decoded
         if job.transforms is None:
-            return Started([], partial(self.make_batch, job, pictures))
+            return partial(self.make_batch, job, pictures)
         return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job))
 
     def _run_jobs(self, pipeline: Any) -> Iterator[tuple[BatchJob, Tensor]]:
