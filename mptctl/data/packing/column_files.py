@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +19,6 @@ from mptctl.errors import DataError, one_line
 INFO_NAME = "dataset_info.json"
 
 
-class RowBatch(NamedTuple):
-    """Some rows of a file: the number of the first row, from 0, and columns of these rows."""
-
-    start: int
-    columns: pa.RecordBatch
-
-
 class ColumnFile(NamedTuple):
     """A file with a picture in each row.
 
@@ -34,19 +27,19 @@ class ColumnFile(NamedTuple):
         part: a word of `PART_WORDS`, or "" where no file has one.
         schema: columns of the file.
         features: Hugging Face's description of the columns; empty without one.
-        batches: takes names of columns and wanted rows, from 0, or None for all; yields at least the wanted
-            rows of these columns. Raises DataError where the file is damaged.
+        batches: takes names of columns, and yields all rows of these columns, some at a time. Raises
+            DataError where the file is damaged.
     """
 
     path: Path
     part: str
     schema: pa.Schema
     features: Mapping[str, Any]
-    batches: Callable[[list[str], Collection[int] | None], Iterator[RowBatch]]
+    batches: Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 
 def open_parquet_file(path: Path, part: str) -> ColumnFile:
-    """Open a Parquet file, as Hugging Face and data frames write it; row groups without a row are not read.
+    """Open a Parquet file, as Hugging Face and data frames write it.
 
     Raises:
         DataError: the file is no Parquet file, or damaged.
@@ -57,20 +50,16 @@ def open_parquet_file(path: Path, part: str) -> ColumnFile:
     except (OSError, ValueError) as error:  # pyarrow's errors are both
         raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
 
-    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
-        end = 0
-        for group in range(file.num_row_groups):
-            start, end = end, end + file.metadata.row_group(group).num_rows
-            if rows is not None and not any(row in rows for row in range(start, end)):
-                continue
-            try:
-                for batch in file.iter_batches(CHUNK, row_groups=[group], columns=columns):
-                    yield RowBatch(start, batch)
-                    start += batch.num_rows
-            except (OSError, ValueError) as error:
-                raise DataError(
-                    f"{path}: damaged at row {start + 1} ({one_line(error)[:120]}); fetch or write it again"
-                ) from error
+    def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        try:
+            for batch in file.iter_batches(CHUNK, columns=columns):
+                yield batch
+                done += batch.num_rows
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{path}: damaged at row {done + 1} ({one_line(error)[:120]}); fetch or write it again"
+            ) from error
 
     return ColumnFile(path, part, file.schema_arrow, read_features(file.schema_arrow), batches)
 
@@ -90,11 +79,9 @@ def _open_arrow_file(path: Path, part: str, features: Mapping[str, Any]) -> Colu
     except (OSError, ValueError) as error:  # pyarrow's errors are both
         raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
 
-    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
-        start, wanted = 0, {column.split(".")[0] for column in columns}
-        for batch in whole:
-            yield RowBatch(start, batch.select([name for name in schema.names if name in wanted]))
-            start += batch.num_rows
+    def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        wanted = {column.split(".")[0] for column in columns}
+        return (batch.select([name for name in schema.names if name in wanted]) for batch in whole)
 
     return ColumnFile(path, part, schema, dict(features) or read_features(schema), batches)
 

@@ -124,14 +124,14 @@ def _read_pictures(
     """
     wanted = set(rows)
     for file, start, end in zip(files, starts, starts[1:], strict=False):
-        wanted_here = {row - start for row in wanted.intersection(range(start, end))}
-        for batch in file.batches([image], wanted_here) if wanted_here else ():
-            pictures = batch.columns.column(image)
+        for batch in file.batches([image]) if wanted.intersection(range(start, end)) else ():
+            pictures = batch.column(image)
             yield from in_chunks(
-                Reading(start + batch.start + index, partial(_read_picture, pictures, index, file.path))
-                for index in range(len(pictures))
-                if batch.start + index in wanted_here
+                Reading(row, partial(_read_picture, pictures, row - start, file.path))
+                for row in range(start, start + len(pictures))
+                if row in wanted
             )
+            start += len(pictures)
 
 
 def _read_columns(
@@ -155,7 +155,7 @@ def _read_columns(
                 f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
                 "time"
             )
-        batches = [batch.columns for batch in file.batches(wanted, None)]
+        batches = list(file.batches(wanted))
         starts.append(starts[-1] + sum(batch.num_rows for batch in batches))
         if batches:
             table = pa.Table.from_batches(batches).replace_schema_metadata(None)
