@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +13,11 @@ from mptctl.data.listing.recognise import STATE_NAME
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
+from mptctl.files.text_file import read_json_object
 
 # The file that describes the columns of a folder that `datasets` saved.
 INFO_NAME = "dataset_info.json"
+SAVE_AGAIN = "save the set again"
 
 
 class ColumnFile(NamedTuple):
@@ -92,27 +93,14 @@ def open_arrow_files(folder: Path, part: str) -> list[ColumnFile]:
     Raises:
         DataError: a file is missing or damaged, or the rows are those of another set in another order.
     """
-    state = read_json(folder / STATE_NAME)
+    state = read_json_object(folder / STATE_NAME, SAVE_AGAIN)
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise DataError(
             f"{folder}: its rows are those of another set in another order; save it with datasets 2 or newer"
         )
     info = folder / INFO_NAME
-    features = read_json(info).get("features") or {} if info.is_file() else {}
+    features = read_json_object(info, SAVE_AGAIN).get("features") or {} if info.is_file() else {}
     names = [entry["filename"] for entry in state.get("_data_files", [])]
     if not names:
-        raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
+        raise DataError(f"{folder / STATE_NAME}: names no file; {SAVE_AGAIN}")
     return [_open_arrow_file(folder / name, part, features) for name in names]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; DataError if the file cannot be read or holds none."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); save the set again") from error
-    except ValueError as error:
-        raise DataError(f"{path}: no JSON ({one_line(error)[:120]}); save the set again") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: no JSON object; save the set again")
-    return content

@@ -18,7 +18,7 @@ from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
 from mptctl.data.listing.recognise import PARTS_NAME
-from mptctl.data.packing.column_files import ColumnFile, open_arrow_files, open_parquet_file, read_json
+from mptctl.data.packing.column_files import SAVE_AGAIN, ColumnFile, open_arrow_files, open_parquet_file
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import (
     Original,
@@ -29,6 +29,7 @@ from mptctl.data.packing.source import (
     refuse_bad_rows,
 )
 from mptctl.errors import DataError, one_line, some
+from mptctl.files.text_file import read_json_object
 
 
 def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
@@ -62,7 +63,7 @@ def list_arrow(place: str, named: Mapping[str, str]) -> PackSource:
     folder = Path(place)
     if not (folder / PARTS_NAME).is_file():
         return list_pictures_in_tables(open_arrow_files(folder, ""), named)
-    parts = read_json(folder / PARTS_NAME).get("splits", [])
+    parts = read_json_object(folder / PARTS_NAME, SAVE_AGAIN).get("splits", [])
     unknown = [name for name in parts if name.lower() not in PART_WORDS]
     if unknown or not parts:
         raise DataError(
