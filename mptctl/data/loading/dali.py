@@ -34,11 +34,11 @@ class DaliLoader(Loader):
 
     @classmethod
     def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
-        """Say so for an array, bicubic resizing with visible edges, or a missing DALI; else None."""
+        """Say so for an array, visible edges of resized pictures, or a missing DALI; else None."""
         if plan.split.manifest.is_array:
             return f"DALI reads only files, and {plan.split.manifest.source} is one array"
-        if plan.data.interpolation == "bicubic" and shows_edges(plan):
-            return "DALI resizes edges of pictures bicubic in its own way, and they are seen"
+        if shows_edges(plan):
+            return "DALI resizes the edges of pictures in its own way, and they are seen"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod
