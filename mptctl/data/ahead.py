@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def after(futures: list[Future[None]], finish: Callable[[], Result]) -> Callable[[], Result]:
-    """Make a function that waits for all futures, or raises the first error of one, and returns `finish()`."""
+    """Make a function that waits for all futures, raises their first error, and returns `finish()`."""
 
     def wait() -> Result:
         for future in futures:

@@ -71,7 +71,7 @@ def read_json_object(path: Path, remedy: str, kind: type[MptctlError] = DataErro
         kind: class of the error.
 
     Raises:
-        MptctlError: of that kind: the file cannot be read, is larger than `MOST_BYTES`, or holds no JSON object.
+        MptctlError: of that kind: the file cannot be read, is larger than `MOST_BYTES`, or holds no object.
     """
     try:
         content = json.loads(read_bounded(path, MOST_BYTES, str(path)))

@@ -60,7 +60,7 @@ class Geometry(ABC):
         """
 
     def _resize(self, pictures: Any, target: Any) -> Any:
-        """Build the node that resizes pictures to a height and width each as torchvision does, but at edges."""
+        """Build the node that resizes each picture to its target as torchvision does, but at edges."""
         from nvidia import dali
 
         cubic = self.plan.data.interpolation == "bicubic"
