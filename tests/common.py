@@ -194,9 +194,15 @@ def smooth_picture(height: int, width: int, seed: int) -> Image.Image:
 
 
 def make_folder(
-    root: Path, *, classes: int = 4, train: int = 10, val: int = 4, size: int | None = None
+    root: Path,
+    *,
+    classes: int = 4,
+    train: int = 10,
+    val: int = 4,
+    size: int | None = None,
+    sides: tuple[int, int] = (40, 150),
 ) -> Path:
-    """``train/`` and ``val/`` with JPEGs of many sizes, or of one."""
+    """``train/`` and ``val/`` with JPEGs of many sizes, from the first of ``sides`` to below the other, or of one."""
     rng = np.random.default_rng(5)
     seed = 0
     for part, count in (("train", train), ("val", val)):
@@ -204,7 +210,7 @@ def make_folder(
             folder = root / part / f"class{label}"
             folder.mkdir(parents=True)
             for number in range(count):
-                height, width = (size, size) if size else rng.integers(40, 150, 2).tolist()
+                height, width = (size, size) if size else rng.integers(*sides, 2).tolist()
                 seed += 1
                 smooth_picture(height, width, seed).save(folder / f"{number:03d}.jpg", quality=90)
     return root

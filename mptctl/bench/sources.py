@@ -43,10 +43,7 @@ def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = np.tile(rows, math.ceil(least / len(rows)))
     longer = manifest.take(rows)
-    request = SplitRequest(
-        source=manifest.source, data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
-        seed=0, val_fraction=0.0,
-    )  # fmt: skip
+    request = SplitRequest(source=manifest.source, data_root=str(manifest.root), old_fraction=1.0)
     return build_split(longer, request, scratch)
 
 

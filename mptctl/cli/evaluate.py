@@ -145,7 +145,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     ):
         updates = load_updates(asked.old, asked.news, session, request.question.renamed)
         with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
-        size_reader = make_size_reader(with_pictures, session.progress)
+        size_reader = make_size_reader(with_pictures)
         for new, loaded in zip(asked.news, updates, strict=True):
             slicing = request.question.slicing_for(loaded.models, loaded.split)
             report = _compare(request, loaded, replace(slicing, pictures=size_reader))

@@ -44,7 +44,7 @@ def write_gate_file(asked: GateInitRequest) -> None:
             class_map=question.class_map,
             slicing=replace(
                 question.slicing_for(found.models, found.split),
-                pictures=make_size_reader(found, session.progress),
+                pictures=make_size_reader(found),
             ),
             identical=found.identical,
             unfinished=found.unfinished,

@@ -5,66 +5,43 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress
 
 Item = TypeVar("Item")
-Result = TypeVar("Result", covariant=True)
+Result = TypeVar("Result")
 
 
-class Work(Protocol[Result]):
-    """Work that has begun, such as a Future."""
+def after(futures: list[Future[None]], finish: Callable[[], Result]) -> Callable[[], Result]:
+    """Make a function that waits for all futures, raises their first error, and returns `finish()`."""
 
-    def result(self) -> Result:
-        """Wait for the work, and return its result, or raise its error."""
-
-    def cancel(self) -> object:
-        """Drop the work that has not begun."""
-
-
-class Started(Generic[Result]):
-    """Work in several futures, with a last step in the calling thread.
-
-    Args:
-        futures: the work.
-        finish: makes the result when all futures are done.
-    """
-
-    def __init__(self, futures: list[Future[None]], finish: Callable[[], Result]) -> None:
-        self._futures, self._finish = futures, finish
-
-    def result(self) -> Result:
-        """Wait for all futures, and do the last step; raises the first error of a future."""
-        for future in self._futures:
+    def wait() -> Result:
+        for future in futures:
             future.result()
-        return self._finish()
+        return finish()
 
-    def cancel(self) -> None:
-        """Cancel the futures that have not begun."""
-        for future in self._futures:
-            future.cancel()
+    return wait
 
 
 def map_ahead(
-    start: Callable[[Item], Work[Result]], items: Iterable[Item], ahead: int
+    start: Callable[[Item], Callable[[], Result]], items: Iterable[Item], ahead: int
 ) -> Generator[Result, None, None]:
     """Yield the result of each item, in order; meanwhile the work on the next ``ahead`` items has begun.
 
-    If the caller leaves early, work that has not begun is cancelled.
+    Args:
+        start: begins the work on an item, and returns a function that waits for its result.
+        items: the items.
+        ahead: how many of the next items are in work.
     """
-    waiting: deque[Work[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(start(item))
-            if len(waiting) > ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for work in waiting:
-            work.cancel()
+    waiting: deque[Callable[[], Result]] = deque()
+    for item in items:
+        waiting.append(start(item))
+        if len(waiting) > ahead:
+            yield waiting.popleft()()
+    while waiting:
+        yield waiting.popleft()()
 
 
 def map_chunks(

@@ -60,15 +60,7 @@ def make_unlabelled_split(
         )
     parts = np.where(before.parts == BAD, np.uint8(BAD), np.uint8(TEST))
     manifest = replace(before, class_names=class_names, parts=parts)
-    request = SplitRequest(
-        source=before.source,
-        data_root=str(before.root),
-        old_fraction=1.0,
-        old_names=None,
-        order="given",
-        seed=0,
-        val_fraction=0.0,
-    )
+    request = SplitRequest(source=before.source, data_root=str(before.root), old_fraction=1.0)
     classes = ClassSplit(class_names, len(class_names))
     return split_of(manifest, classes, request, run_root, verify=verify, quarantined=problems), problems
 

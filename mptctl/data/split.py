@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,7 +42,7 @@ from mptctl.data.split_file import (
 )
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, write_atomically
-from mptctl.names import OnBad, OnDuplicates, Order, Part, Progress, Source, Verify, tell_nobody
+from mptctl.names import Part, Progress, Source, Verify, tell_nobody
 from mptctl.recipe import differences
 
 # Folder in the run root for decoded and drawn pictures, and logits of teachers.
@@ -86,19 +86,13 @@ class Split:
 
     def picture(self, index: int) -> NDArray[np.uint8]:
         """Read a picture as stored: (H, W, 3) uint8; DataError if its file is gone, changed or damaged."""
-        from mptctl.data.pictures import decode_by_pillow
+        from mptctl.data.pictures import decode_row  # which imports torch
 
         if self.manifest.is_array:
             picture: NDArray[np.uint8] = self.array[index]
             return picture
         self.manifest.check_unchanged(np.array([index]))
-        data = self.manifest.read(index)
-        try:
-            return decode_by_pillow(data)
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(
-                f"{self.manifest.where(index)}: cannot be decoded; run split --verify decode --overwrite"
-            ) from error
+        return decode_row(self.manifest, index).numpy()
 
     def moved_to(self, root: Path) -> Split:
         """Return the split with its pictures in another folder, unwritten; errors as of `move_manifest`."""
@@ -113,28 +107,18 @@ class Split:
         return load_array(self.manifest, seed=self.file.request.seed, cache_dir=self.run_root / CACHE_NAME)
 
 
-def make_split(  # noqa: PLR0913  # one for each flag of `split`
+def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     source: Source,
     *,
     run_root: Path,
     data_root: Path | None = None,
-    old_fraction: float = 0.5,
-    old_names: Sequence[str] | None = None,
-    order: Order = "given",
-    seed: int = 0,
     val_fraction: float | None = None,
-    group: str | None = None,
     metadata: Path | None = None,
-    place: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    label_key: str | None = None,
-    test_fraction: float | None = None,
     verify: Verify = "header",
-    on_bad: OnBad = "fail",
-    on_duplicates: OnDuplicates = "keep",
     overwrite: bool = False,
     download: bool = False,
     progress: Progress = tell_nobody,
+    **division: Any,
 ) -> Split:
     """Divide a source into old and new classes and into parts, and write the split to ``run_root``.
 
@@ -144,16 +128,12 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         source: name of the source.
         run_root: folder for ``split.json``, the manifest and further columns.
         data_root: folder of the data; None for the embedded sources.
-        old_fraction, old_names, order: as of `split_classes`.
-        seed: seed of the random class order, the held-out parts, and the drawing of characters.
         val_fraction: share of each class's training pictures to hold out; None: as of `choose_val_fraction`.
-        group, metadata: column of groups, each put into one part, and its file; None: the source has it.
-        place, columns, label_key: as of `list_table` and `list_shards`.
-        test_fraction: share of each class that becomes the test part of a source without one.
-        verify, on_bad: as of `Checks`.
-        on_duplicates: ``keep`` identical pictures, or ``quarantine`` those that `choose_copies` chooses.
+        metadata: file with the column of groups; None: the source has it.
+        verify: as of `Checks`.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
+        division: further fields of `SplitRequest`.
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.
@@ -161,36 +141,23 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         StorageError: ``run_root`` cannot be written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
+    asked = SplitRequest(source=source, data_root=None if root is None else str(root), **division)
     kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
-    checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
+    checks: Checks = {"verify": verify, "on_bad": asked.on_bad, "progress": progress}
     listed = None
-    if kept is None and place is not None and root is not None:
-        listed = scan_listed(source, place, root, columns or {}, label_key, checks)
-    request = SplitRequest(
-        source=source,
-        data_root=None if root is None else str(root),
-        old_fraction=old_fraction,
-        old_names=None if old_names is None else list(old_names),
-        order=order,
-        seed=seed,
-        val_fraction=choose_val_fraction(
-            source, root, val_fraction, has_own=_has_own_validation(place, kept, listed)
-        ),
-        place=place,
-        columns=dict(columns or {}),
-        label_key=label_key,
-        test_fraction=test_fraction,
-        group=group,
-        on_bad=on_bad,
-        on_duplicates=on_duplicates,
-    )
+    if kept is None and asked.place is not None and root is not None:
+        listed = scan_listed(source, asked.place, root, asked.columns, asked.label_key, checks)
+    has_own = _has_own_validation(asked.place, kept, listed)
+    share = choose_val_fraction(source, root, val_fraction, has_own=has_own)
+    request = asked.model_copy(update={"val_fraction": share})
     if kept is not None:
         return _keep_or_refuse(kept, request, verify)
+    group, test_fraction = request.group, request.test_fraction
     further = [] if listed is None or listed.further is None else listed.further.column_names
     if group is not None and metadata is None and group not in further:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
-    cache = run_root / CACHE_NAME
+    cache, seed = run_root / CACHE_NAME, request.seed
     if listed is None:
         needs_test = test_fraction is None
         listed = read_source(

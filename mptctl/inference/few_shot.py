@@ -82,18 +82,10 @@ def measure_few_shot(
         classes: draw from these novel classes only; None: from all.
 
     Raises:
-        UsageError: a class of ``classes`` is not novel, or a number in the request is too small.
+        UsageError: a class of ``classes`` is not novel.
         DataError: there are fewer novel classes than `way`, or fewer test pictures of one than shot + query.
         CheckpointError, NonFiniteError: see `compute_features`.
     """
-    for flag, value, least in (
-        ("--way", request.way, 2), ("--shot", request.shot, 1),
-        ("--query", request.query, 1), ("--episodes", request.episodes, 1),
-    ):  # fmt: skip
-        if value < least:
-            raise UsageError(f"{flag} {value}: must be at least {least}")
-    if request.seed < 0:
-        raise UsageError(f"--seed {request.seed}: must be at least 0")
     novel = list_novel_classes(checkpoint, split, classes)
     labels = split.labels[split.indices("test")]
     index_of = {name: index for index, name in enumerate(split.classes.names)}

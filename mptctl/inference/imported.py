@@ -23,7 +23,7 @@ from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.networks import is_built_for_one_size
-from mptctl.models.programs import PROGRAMS
+from mptctl.models.programs import ONNX
 from mptctl.names import Channels, Session
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.picture_words import describe_evaluation_pictures
@@ -163,7 +163,7 @@ def _measure(
     better = find_better_preparation(
         network,
         samples,
-        any_size=arch not in PROGRAMS and not is_built_for_one_size(arch),
+        any_size=arch != ONNX and not is_built_for_one_size(arch),
         progress=session.progress,
     )
     return _Measured(error, confusion, better)

@@ -22,9 +22,9 @@ from mptctl.data.verify import check_file, has_16_bits
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.answers import Answers, answers_from_logits
 from mptctl.evaluation.reading.arrays import as_array
-from mptctl.inference.predict import run_pass
-from mptctl.machine.device import choose_device, move_to_device
-from mptctl.models.checkpoint import load_checkpoint, load_model
+from mptctl.inference.predict import load_onto, run_pass
+from mptctl.machine.device import choose_device
+from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.models.run_folder import find_checkpoint
 from mptctl.names import OnBad, Progress, Session, Verify, tell_nobody
@@ -171,13 +171,10 @@ def load_run(run: str, session: Session) -> LoadedRun:
     device = choose_device(session.device)
     checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
-    model = move_to_device(
-        load_model(checkpoint), device, channels_last=meta.recipe.runtime.channels_last
-    ).eval()
     unfinished = describe_unfinished(checkpoint.path, meta)
     return LoadedRun(
         path=checkpoint.path,
-        model=model,
+        model=load_onto(checkpoint, device).eval(),
         class_names=meta.class_names,
         transform=Transform(meta.recipe.data),
         recipe=meta.recipe,

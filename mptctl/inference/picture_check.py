@@ -190,7 +190,7 @@ def _predict(
     targets = torch.from_numpy(samples.targets[part]).to(plan.device)
     crops: dict[DataRecipe, list[Tensor]] = {_unnormalised(each.data): [] for each in preparations}
     for row in samples.rows[part].tolist():
-        stored = plan.stored_picture(row)  # one at a time: a photograph takes many MB
+        stored = torch.from_numpy(plan.split.picture(row))  # one at a time: a photograph takes many MB
         turned = turn(stored, plan.split.manifest.orientation(row))
         for crop, pictures in crops.items():
             picture = turned if crop.exif == "apply" else stored

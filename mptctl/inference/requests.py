@@ -30,15 +30,15 @@ class PredictRequest(Request):
 class EpisodeRequest(Request):
     """The episodes that few-shot accuracy is measured on."""
 
-    way: Annotated[int, Flag("N")] = 5
+    way: Annotated[int, Flag("N", low=2)] = 5
     """Classes of an episode."""
-    shot: Annotated[int, Flag("N")] = 1
+    shot: Annotated[int, Flag("N", low=1)] = 1
     """Pictures of each class to learn from."""
-    query: Annotated[int, Flag("N")] = 16
+    query: Annotated[int, Flag("N", low=1)] = 16
     """Pictures of each class to classify."""
-    episodes: Annotated[int, Flag("N")] = 600
+    episodes: Annotated[int, Flag("N", low=1)] = 600
     """Number of episodes."""
-    seed: Annotated[int, Flag("N")] = 0
+    seed: Annotated[int, Flag("N", low=0)] = 0
     """Seed of the episodes."""
 
 

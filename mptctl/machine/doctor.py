@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,7 @@ def examine(run_root: Path) -> list[Check]:
     """
     of_torch = "pip install torchvision, of the release that fits torch"
     found: dict[str, Callable[[], str]] = {
-        "Python": _find_python,
+        "Python": platform.python_version,
         "comparisons": _find_comparisons,
         "torch": _find_torch,
         "torchvision": partial(_find_package, "torchvision", of_torch),
@@ -107,14 +107,6 @@ def _find_package(package: str, advice: str) -> str:
     return version
 
 
-def _find_python() -> str:
-    """Return the version of Python, if it is supported."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    if not (3, 11) <= sys.version_info < (3, 14):
-        raise _Fault("unusable", version, "use Python 3.11 to 3.13")
-    return version
-
-
 def _find_comparisons() -> str:
     """Return the versions of what compares predictions, which is all that a gate needs."""
     versions = {package: version_of(package) for package in COMPARES}
@@ -124,14 +116,12 @@ def _find_comparisons() -> str:
 
 
 def _find_torch() -> str:
-    """Return the version of torch, if it is supported."""
+    """Return the version of torch."""
     if not has_package("torch"):
         advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
         raise _Fault("missing", "none", advice)
     import torch
 
-    if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 11):
-        raise _Fault("unusable", torch.__version__, "pip install 'torch>=2.11'")
     return str(torch.__version__)
 
 

@@ -18,7 +18,7 @@ from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.export_meta import refuse_torch_program
 from mptctl.models.networks import build_model, refuse_other_shapes
-from mptctl.models.programs import EXPORT_READERS, PROGRAMS, load_program, read_exported
+from mptctl.models.programs import EXPORT_READERS, ONNX, load_program, read_exported
 from mptctl.models.records import Adjustment, BiasPath
 from mptctl.models.state_dict import load_safely, load_weights
 from mptctl.recipe import Recipe
@@ -187,8 +187,8 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         UsageError: onnxruntime, which an ONNX model needs, is not installed.
     """
     recipe = checkpoint.meta.recipe
-    if recipe.model.arch in PROGRAMS:
-        return load_program(recipe.model.arch, checkpoint.model, str(checkpoint.path))
+    if recipe.model.arch == ONNX:
+        return load_program(checkpoint.model, str(checkpoint.path))
     num_classes, image_size = len(checkpoint.meta.class_names), recipe.data.image_size
     try:
         refuse_other_shapes(checkpoint.model, recipe.model, num_classes, image_size)

@@ -23,8 +23,9 @@ from mptctl.models.foreign_weights import (
     turn_channels,
 )
 from mptctl.models.networks import build_model, build_outline
+from mptctl.models.onnx_program import read_onnx
 from mptctl.models.ownership import Existing, note_left_files, refuse_own_inputs
-from mptctl.models.programs import TAKES_BGR, load_program, read_onnx_state
+from mptctl.models.programs import ONNX, TAKES_BGR, load_program
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.names import Channels
@@ -72,7 +73,7 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
     RunDir(folder).refuse_unusable(_existing(overwrite))
     if classes is not None:
         _refuse_unknown_classes(class_names, classes)
-    if recipe.model.arch == "onnx":
+    if recipe.model.arch == ONNX:
         state = _read_onnx_weights(weights, class_names, recipe, channels)
     else:
         model, state = _read_fitting_weights(weights, class_names, recipe, channels)
@@ -153,11 +154,11 @@ def _read_onnx_weights(
         CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
     """
     # `find_described` decides whether a changed export may be imported.
-    state, _ = read_onnx_state(weights, allow_changed=True)
+    state, _ = read_onnx(weights, allow_changed=True)
     if channels == "bgr":
         state[TAKES_BGR] = torch.ones(1)
     size = recipe.data.image_size
-    logits = load_program("onnx", state, str(weights))(torch.zeros(2, 3, size, size))
+    logits = load_program(state, str(weights))(torch.zeros(2, 3, size, size))
     refuse_other_class_count(weights, logits.shape[1], len(class_names))
     return state
 

@@ -18,7 +18,7 @@ from mptctl.machine.facts import has_package
 from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
-from mptctl.models.programs import PROGRAMS
+from mptctl.models.programs import ONNX
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.names import PLUGINS
 from mptctl.recipe import ModelRecipe
@@ -179,7 +179,7 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
     from torchvision import models
 
     what = f"network {own.name}"
-    if own.name in (*SMALL_NETS, *PROGRAMS, *models.list_models(module=models)):
+    if own.name in (*SMALL_NETS, ONNX, *models.list_models(module=models)):
         raise UsageError(f"{what}: the name is taken: is one of mptctl or torchvision; give it another name")
     picture = torch.zeros(2, 3, image_size, image_size)
     try:
@@ -219,7 +219,7 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
         model = build_timm(arch, num_classes, image_size, drop_path)
         find_head(model, arch)  # refuses a network without a linear classifier
         return model
-    if arch in PROGRAMS:
+    if arch == ONNX:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
         )

@@ -1,10 +1,8 @@
-"""ONNX models: reads them, with a check of where their data lie, and runs them by onnxruntime as networks."""
+"""ONNX models: reads them, and runs them by onnxruntime as networks."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,16 @@ from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta
 MAX_BYTES = 2**31 - 1
 
 
-def read_onnx(path: Path, *, allow_changed: bool = False) -> tuple[bytes, ExportMeta | None]:
-    """Read an ONNX model, with data in other files, and its description.
+def read_onnx(path: Path, *, allow_changed: bool = False) -> tuple[dict[str, Tensor], ExportMeta | None]:
+    """Read an ONNX model, with data in other files of its folder, as a state dict, and its description.
 
     Args:
         path: of the ONNX model.
         allow_changed: read a model that was changed since it was exported, too.
 
     Returns:
-        The model as one serialized message, and the description that `export` wrote; None for other models.
+        The state dict, with the uint8 tensors "program" (the model as one serialized message) and "meta" (the
+        description as JSON), and the description that `export` wrote; None for other models.
 
     Raises:
         UsageError: onnx is not installed.
@@ -41,25 +40,23 @@ def read_onnx(path: Path, *, allow_changed: bool = False) -> tuple[bytes, Export
     from google.protobuf.message import DecodeError
 
     try:
-        proto = onnx.load(str(path), load_external_data=False)
+        proto = onnx.load(str(path))  # refuses data outside the model's folder
         if not proto.graph.node:
             raise CheckpointError(f"{path}: not an ONNX model: it has no graph; name another file")
-        size = sum(_check_external_data(tensor, path) for tensor in _external_tensors(proto))
-        if size > MAX_BYTES:
-            raise CheckpointError(f"{path}: its data have {size / 1e9:.1f} GB; at most 2 GB can be read")
-        onnx.load_external_data_for_model(proto, str(path.parent))
-        for tensor in _external_tensors(proto):  # those of functions, which onnx does not load
-            raise CheckpointError(
-                f"{path}: the tensor {tensor.name} lies in another file; save it in one file"
-            )
         program = proto.SerializeToString()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
     except (DecodeError, ValueError, onnx.checker.ValidationError) as error:
-        raise CheckpointError(f"{path}: not an ONNX model, or damaged: {one_line(error)[:120]}") from error
+        raise CheckpointError(
+            f"{path}: not an ONNX model, damaged, or not whole: {one_line(error)[:300]}; save it in one file"
+        ) from error
     text = next((entry.value for entry in proto.metadata_props if entry.key == KEY), None)
     meta = parse_export_meta(text, path, lambda: onnx_digest(proto), allow_changed=allow_changed)
-    return program, meta
+    parts = {"program": program, "meta": b"" if meta is None else meta.model_dump_json().encode()}
+    state = {
+        name: torch.from_numpy(np.frombuffer(part, dtype=np.uint8).copy()) for name, part in parts.items()
+    }
+    return state, meta
 
 
 def onnx_digest(proto: Any) -> str:
@@ -70,54 +67,6 @@ def onnx_digest(proto: Any) -> str:
     del bare.metadata_props[:]
     bare.metadata_props.extend(other_entries)
     return hashlib.sha256(bare.SerializeToString(deterministic=True)).hexdigest()
-
-
-def _external_tensors(message: Any) -> Iterator[Any]:
-    """Yield each tensor in a protobuf message, at any depth, whose data lie in another file."""
-    if message.DESCRIPTOR.full_name == "onnx.TensorProto":
-        if message.data_location == message.EXTERNAL:
-            yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            is_repeated = hasattr(value, "__len__")
-            for submessage in value if is_repeated else [value]:
-                yield from _external_tensors(submessage)
-
-
-def _check_external_data(tensor: Any, path: Path) -> int:
-    """Check that a tensor's external data lie in the model's folder and are complete; return their bytes.
-
-    Args:
-        tensor: an ``onnx.TensorProto`` with external data.
-        path: of the ONNX model.
-
-    Raises:
-        CheckpointError: the data lie outside the folder, or the file is missing or too short.
-    """
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
-    folder = os.path.realpath(path.parent)
-    file = os.path.realpath(os.path.join(folder, location))
-    if (
-        not location
-        or os.path.isabs(location)
-        or os.path.commonpath([folder, file]) != folder
-        or file == folder
-    ):
-        raise CheckpointError(
-            f"{path}: refused: the data of {tensor.name} lie outside its folder ({location[:80]!r}); save it "
-            "in one"
-        )
-    if not os.path.isfile(file):
-        raise CheckpointError(f"{path}: incomplete: {location} is not beside it; copy both files")
-    size = os.path.getsize(file)
-    begin, length = int(entries.get("offset", 0)), int(entries.get("length", size))
-    if begin < 0 or length < 0 or begin + length > size:
-        raise CheckpointError(
-            f"{path}: damaged: {location} has {size} bytes, {tensor.name} wants {begin + length}"
-        )
-    return length
 
 
 @cache

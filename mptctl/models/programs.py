@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +15,8 @@ from mptctl.models.onnx_program import OnnxProgram, read_onnx
 
 # A tensor of this name in a program's state dict says that the program takes BGR.
 TAKES_BGR = "turned"
-# Network classes of programs, by the `model.arch` that stands for them.
-PROGRAMS = {"onnx": OnnxProgram}
+# The `model.arch` that stands for a program.
+ONNX = "onnx"
 
 
 def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None]:
@@ -38,8 +37,7 @@ def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None
             f"{path}: does not say which classes it knows and which pictures it takes; bring it in with "
             f"mptctl import {path} --class-names FILE"
         )
-    form = kind.removeprefix(".")
-    return meta, state, form if form in PROGRAMS else None
+    return meta, state, ONNX if kind == ".onnx" else None
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Tensor], ExportMeta | None]:
@@ -77,40 +75,15 @@ def tensors_digest(state: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def read_onnx_state(
-    path: Path, *, allow_changed: bool = False
-) -> tuple[dict[str, Tensor], ExportMeta | None]:
-    """Read an ONNX model as a state dict, and the description that `export` wrote into the file.
-
-    Args:
-        path: of the ONNX model.
-        allow_changed: as of `read_onnx`.
-
-    Returns:
-        The state dict, with the uint8 tensors "program" and "meta" (the description as JSON), and the
-        description; None for models of other programs.
-
-    Raises:
-        UsageError, CheckpointError: as `read_onnx`.
-    """
-    program, meta = read_onnx(path, allow_changed=allow_changed)
-    parts = {"program": program, "meta": b"" if meta is None else meta.model_dump_json().encode()}
-    state = {
-        name: torch.from_numpy(np.frombuffer(part, dtype=np.uint8).copy()) for name, part in parts.items()
-    }
-    return state, meta
-
-
 # Readers of exported models, by file suffix.
-EXPORT_READERS = {".onnx": read_onnx_state, ".safetensors": read_safetensors}
+EXPORT_READERS = {".onnx": read_onnx, ".safetensors": read_safetensors}
 
 
-def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
+def load_program(state: dict[str, Tensor], where: str) -> nn.Module:
     """Build the network of a program from its state dict.
 
     Args:
-        kind: a key of `PROGRAMS`.
-        state: as returned by `read_onnx_state`, perhaps with the tensor `TAKES_BGR`.
+        state: as returned by `read_onnx`, perhaps with the tensor `TAKES_BGR`.
         where: the program's name in messages.
 
     Raises:
@@ -118,7 +91,7 @@ def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
         CheckpointError: the state dict holds no program, or the package refuses the program.
     """
     if not {"program", "meta"} <= state.keys():
-        raise CheckpointError(f"{where}: holds no {kind} program; export or import it again")
+        raise CheckpointError(f"{where}: holds no ONNX program; export or import it again")
     program, text = (state[name].numpy().tobytes() for name in ("program", "meta"))
     meta = ExportMeta.model_validate_json(text) if text else None
-    return PROGRAMS[kind](program, meta, where, takes_bgr=TAKES_BGR in state)
+    return OnnxProgram(program, meta, where, takes_bgr=TAKES_BGR in state)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.files.text_file import read_json_object
 from mptctl.models.export_meta import ChangedExportError
 from mptctl.models.onnx_program import read_onnx
 from mptctl.models.timm_networks import TIMM
@@ -16,8 +16,6 @@ from mptctl.recipe.timm_pictures import picture_keys
 WEIGHTS, CONFIG = ("model.safetensors", "pytorch_model.bin"), "config.json"
 # `model_type` in a config of transformers for a network of timm.
 WRAPPER = "timm_wrapper"
-# Longer than any config; 1,000 class names take 30 kB.
-CONFIG_BYTES = 10**7
 # Interpolation if a config names none, or one that is not known here.
 DEFAULT_INTERPOLATION = "bilinear"
 
@@ -96,7 +94,7 @@ def find_hub_model(path: Path) -> HubModel | None:
         )
     if not is_folder and (path.suffix.lower() != ".safetensors" or not file.is_file()):
         return None
-    config = _read_config(file)
+    config = read_json_object(file, "fetch the model again", CheckpointError)
     arch = config.get("architecture")
     model_type = config.get("model_type")
     if not isinstance(arch, str) or model_type not in (None, WRAPPER):
@@ -117,21 +115,6 @@ def _find_weights(path: Path) -> Path:
         return path
     files = [path / name for name in WEIGHTS]
     return next((file for file in files if file.is_file()), files[0])
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    """Read the JSON object in a config; raise CheckpointError if it cannot be read or is over 10 MB."""
-    try:
-        if file.stat().st_size > CONFIG_BYTES:
-            raise CheckpointError(
-                f"{file}: is longer than {CONFIG_BYTES / 1e6:.0f} MB; it is no model's description"
-            )
-        config = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file}: cannot be read as JSON; fetch the model again") from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{file}: is no JSON object; fetch the model again")
-    return config
 
 
 def _read_class_names(config: dict[str, Any]) -> tuple[str, ...] | None:

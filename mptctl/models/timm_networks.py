@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from torch import nn
 
-from mptctl.errors import UsageError, one_line
+from mptctl.errors import UsageError, did_you_mean, one_line
 from mptctl.machine.facts import require_extra
 
 TIMM = "timm:"
@@ -30,11 +29,9 @@ def build_timm(arch: str, num_classes: int, image_size: int, drop_path: float | 
 
     name = arch.removeprefix(TIMM).partition(".")[0]
     if not timm.is_model(name):  # also refuses names such as hf-hub:NAME, which download
-        close = difflib.get_close_matches(name, timm.list_models(), n=1)
-        hint = "python -c 'import timm; print(timm.list_models())' lists them"
-        if close:
-            hint = f"did you mean {TIMM}{close[0]}?"
-        raise UsageError(f"model.arch {arch}: timm has no such network; {hint}")
+        hint = did_you_mean(f"{TIMM}{name}", [f"{TIMM}{known}" for known in timm.list_models()])
+        hint = hint or "; python -c 'import timm; print(timm.list_models())' lists them"
+        raise UsageError(f"model.arch {arch}: timm has no such network{hint}")
     cfg = timm.get_pretrained_cfg(name)
     settings: dict[str, Any] = {"pretrained": False, "num_classes": num_classes}
     if cfg is not None and cfg.fixed_input_size:

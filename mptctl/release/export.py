@@ -18,7 +18,7 @@ from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.predict import compute_outputs
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar_path
-from mptctl.models.programs import PROGRAMS
+from mptctl.models.programs import ONNX
 from mptctl.names import ExportFormat, Session
 from mptctl.release.export_formats import WRITERS
 from mptctl.release.new_run import refuse_unfit
@@ -80,7 +80,7 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
     refuse_contradictions(request)
     checkpoints, split = load_named_checkpoints([request.run], session)
     checkpoint = checkpoints[request.run]
-    if checkpoint.meta.recipe.model.arch in PROGRAMS:
+    if checkpoint.meta.recipe.model.arch == ONNX:
         raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")
     refuse_unfit(checkpoint, split)
     target = output_file(request.file(checkpoint.path))

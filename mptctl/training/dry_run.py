@@ -9,7 +9,7 @@ from mptctl.files import Model
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.ownership import is_run
-from mptctl.models.programs import PROGRAMS
+from mptctl.models.programs import ONNX
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
@@ -119,7 +119,7 @@ def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
         for path, meta in metas.items():
             if path not in asked:
                 continue
-            if meta.recipe.model.arch in PROGRAMS:
+            if meta.recipe.model.arch == ONNX:
                 programs.append(Program(load_model(load_checkpoint(path)).to(device), meta.recipe))
             else:
                 networks.append(SizedModel(meta.recipe, len(meta.class_names)))

@@ -64,7 +64,8 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
         say=said.append,
     )
     assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
-    assert found.skipped == {"dali-mixed": "no CUDA device"}
+    edges = {"dali-cpu": "DALI resizes the edges of pictures in its own way, and they are seen"}
+    assert found.skipped == {"dali-mixed": "no CUDA device"} | (edges if augment == "pad-crop" else {})
     assert all(len(row.runs) == repeats and row.images_per_s > 0 for row in found.rows)
     assert found.pictures == 24
     assert len([line for line in said if line.startswith("run ")]) == repeats * len(found.rows)

@@ -142,7 +142,7 @@ def test_row_87_turned_pictures_train_as_pictures_that_are_upright(
         split = make_split(
             "imagefolder", run_root=tmp_path / folder, data_root=root, val_fraction=0.0, old_fraction=1.0
         )
-        loader = loader_of(split, kind, batch_size=9, augment=augment, image_size=20, exif=exif)
+        loader = loader_of(split, kind, batch_size=9, augment=augment, image_size=40, exif=exif)
         found.append([(batch.index.tolist(), levels(loader, batch.images)) for batch in loader.epoch(1)])
     for (rows, images), (other_rows, others) in zip(*found, strict=True):
         assert rows == other_rows

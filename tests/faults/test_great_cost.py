@@ -182,9 +182,8 @@ def test_row_65_an_onnx_model_that_asks_for_more_memory_than_there_is(tmp_path: 
     container of 6 GB."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/\n")
-    (tmp_path / "proc/self/mountinfo").write_text("29 23 0:26 / /group rw - cgroup2 cgroup2 rw\n")
-    (tmp_path / "group").mkdir()
-    (tmp_path / "group/memory.max").write_text("6000000000\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/memory.max").write_text("6000000000\n")
     script = """
 import resource, sys
 from pathlib import Path

@@ -106,7 +106,7 @@ def test_row_17_a_file_that_changes_after_split_is_named(
     else:
         smooth_picture(60, 60, 999).save(victim)
     with pytest.raises(DataError, match=r"class1/004\.jpg: (gone|changed) since split.*--overwrite"):
-        list(loader_of(split, kind).epoch(0))
+        list(loader_of(split, kind, image_size=150).epoch(0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -178,7 +178,7 @@ def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_th
     clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder, val_fraction=0.0)
     before = {
         int(i): image
-        for batch in loader_of(clean, "dali").epoch(0)
+        for batch in loader_of(clean, "dali", image_size=150).epoch(0)
         for i, image in zip(batch.index, batch.images, strict=True)
     }
     for name, content in {"002": b"", "005": b"text", "007": b"\xff\xd8\xff\xe0"}.items():
@@ -187,7 +187,7 @@ def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_th
         "imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0, on_bad="quarantine"
     )
     for kind in KINDS:
-        loader = loader_of(split, kind, batch_size=37)
+        loader = loader_of(split, kind, batch_size=37, image_size=150)
         (batch,) = loader.epoch(0)
         names = split.ids(batch.index.numpy()).tolist()
         assert len(set(names)) == 37

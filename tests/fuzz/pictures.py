@@ -151,7 +151,9 @@ def _look(content: bytes, verify: Verify, place: Path) -> tuple[str, str]:
 
 def _picture(split: Split, kind: str, crop: bool, place: Path) -> Tensor:
     augment = "random-resized-crop" if crop else "none"
-    data = DataRecipe.model_validate({"loader": kind, "image_size": SIZE, "threads": 1, "augment": augment})
+    # So much larger, no edge is seen that DALI resizes in its own way.
+    settings = {"image_size": SIZE, "eval_resize": SIZE + 4, "threads": 1, "augment": augment}
+    data = DataRecipe.model_validate({"loader": kind, **settings})
     device = torch.device("cpu")
     loader = make_loader(
         LoadPlan(split, data, "train", batch_size=2, seed=0, train=crop, device=device), place
@@ -171,7 +173,7 @@ def _difference(content: bytes, seen: dict[tuple[str, bool], Tensor | None]) -> 
         return f"{refused[0]} alone refuses it"
     try:
         whole: Tensor | None = resize_and_crop(
-            torch.from_numpy(decode_by_pillow(content)), SIZE, SIZE
+            torch.from_numpy(decode_by_pillow(content)), SIZE + 4, SIZE
         ).float()
     except Exception:  # Pillow's plug-ins raise many kinds
         return "Pillow alone refuses it"

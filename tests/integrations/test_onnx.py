@@ -17,6 +17,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.networks import build_model
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
+from mptctl.models.programs import load_program
 from mptctl.recipe import ModelRecipe
 from tests.common import CommandLine, Train, short_recipe
 
@@ -154,16 +155,18 @@ def test_external_data_may_not_lead_out_of_the_folder(
         model, str(folder / "x.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0
     )
     # As it is, data beside the file are read, and become part of the program.
-    program, _ = read_onnx(folder / "x.onnx")
+    state, _ = read_onnx(folder / "x.onnx")
     images = torch.randn(2, 3, 8, 8)
     np.testing.assert_allclose(
-        OnnxProgram(program, None, "x")(images).numpy(), images.reshape(2, -1).numpy() @ weight, atol=1e-4
+        load_program(state, "x")(images).numpy(), images.reshape(2, -1).numpy() @ weight, atol=1e-4
     )
     proto = onnx.load(str(folder / "x.onnx"), load_external_data=False)
     (entry,) = (each for each in proto.graph.initializer[0].external_data if each.key == "location")
     place(entry, folder)
     (folder / "x.onnx").write_bytes(proto.SerializeToString())
-    with pytest.raises(CheckpointError, match="outside its folder"):
+    with pytest.raises(
+        CheckpointError, match=r"outside the directory|absolute path|symbolic link|outside model directory"
+    ):
         read_onnx(folder / "x.onnx")
 
 
@@ -182,8 +185,8 @@ def test_data_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
         size_threshold=0,
     )  # fmt: skip
     (tmp_path / "w.bin").write_bytes((tmp_path / "w.bin").read_bytes()[:100])
-    with pytest.raises(CheckpointError, match=r"w\.bin has 100 bytes"):
+    with pytest.raises(CheckpointError, match="exceeds available data \\(100 bytes"):
         read_onnx(tmp_path / "x.onnx")
     (tmp_path / "w.bin").unlink()
-    with pytest.raises(CheckpointError, match=r"w\.bin is not beside it"):
+    with pytest.raises(CheckpointError, match=r"w\.bin, but it is not regular file"):
         read_onnx(tmp_path / "x.onnx")

@@ -89,7 +89,12 @@ def runs_of_pictures(folder: Path, tmp_path: Path) -> Split:
 
 def test_a_run_that_goes_on_with_another_decoder_says_so(runs_of_pictures: Split) -> None:
     def go_on(loader: str, steps: int, *, resume: bool) -> list[str]:
-        recipe = short_recipe(f"data.loader={loader}", f"optim.max_steps={steps}", "optim.batch_size=8")
+        recipe = short_recipe(
+            f"data.loader={loader}",
+            "data.augment=random-resized-crop",
+            f"optim.max_steps={steps}",
+            "optim.batch_size=8",
+        )
         recipe = recipe.model_copy(update={"optim": recipe.optim.model_copy(update={"schedule": "constant"})})
         log = Log()
         train(RunRequest(recipe, runs_of_pictures, runs_of_pictures.run_root / "run", resume=resume), log)

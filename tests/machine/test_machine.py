@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,48 +155,3 @@ def test_memory_is_the_containers_where_that_is_less(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 4 * GB // 4096, "SC_PAGE_SIZE": 4096}.get)
     memory = {name: usable_memory(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
     assert list(memory.values()) == [4 * GB, 2 * GB, 4 * GB, 4 * GB]
-
-
-# Counted in a process of its own, since the allocator remembers what a process did before. A tensor of 40 MB stands
-# for the activations of a step: above 32 MB glibc never learns to keep a block by itself.
-FREED = """
-import resource
-from contextlib import nullcontext
-from pathlib import Path
-import torch
-from mptctl.machine.device import keep_freed_memory
-
-def faults(steps):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(steps):
-        torch.ones(10 * 2**20)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-def megabytes():
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) // 1024
-
-torch.set_num_threads(1)
-for how in (nullcontext, keep_freed_memory):
-    with how():
-        faults(20)
-        print(faults(10))
-with keep_freed_memory():
-    with keep_freed_memory():
-        made = [torch.ones(2 * 2**20) for _ in range(40)]
-        high = megabytes()
-        del made
-    print(high - megabytes())
-print(high - megabytes())
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
-def test_a_step_takes_what_the_one_before_freed_and_the_system_gets_it_back_at_the_end() -> None:
-    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
-    without, kept, inside, after = map(int, done.stdout.split())
-    assert without > 1000  # ten blocks of 10,240 pages
-    assert kept < without / 10
-    # Of 320 MB, with a block of another inside.
-    assert inside < 30
-    assert after > 250

@@ -64,7 +64,7 @@ def test_every_source_gives_the_same_weights(
     places = places_of(folder, tmp_path)
     for loader in KINDS:
         recipe = short_recipe(
-            "optim.max_steps=4", "optim.batch_size=8", f"data.loader={loader}",
+            "optim.max_steps=4", "optim.batch_size=8", f"data.loader={loader}", "data.eval_resize=10",
             f"data.augment={'pad-crop' if loader == 'resident' else 'random-resized-crop'}",
         )  # fmt: skip
         first: dict[str, torch.Tensor] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from mptctl.data.listing.listing import make_rows
 from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names
+from mptctl.files.text_file import read_json_object
 
 # Files beside shards or a table that name the classes, one a line: the first line is of class 0.
 _NAME_FILES = ("classes.txt", "classnames.txt")
@@ -126,12 +126,11 @@ def _read_dataset_info(path: Path) -> list[str] | None:
     Raises:
         DataError: the file cannot be read, or is no such JSON.
     """
-    try:
-        features = json.loads(path.read_text(encoding="utf-8")).get("features") or {}
-        dicts = [feature for feature in features.values() if isinstance(feature, dict)]
-        name_lists = [feature["names"] for feature in dicts if feature.get("names")]
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: cannot be read as JSON of features; repair it, or move it away") from error
+    features = read_json_object(path, "repair it, or move it away").get("features") or {}
+    if not isinstance(features, dict):
+        raise DataError(f"{path}: its features are no JSON object; repair it, or move it away")
+    dicts = [feature for feature in features.values() if isinstance(feature, dict)]
+    name_lists = [feature["names"] for feature in dicts if feature.get("names")]
     return [str(name) for name in name_lists[0]] if len(name_lists) == 1 else None
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mptctl.data.ahead import Started
+from mptctl.data.ahead import after
 from mptctl.data.augmentation.drawing import Transforms
 from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
@@ -201,22 +201,24 @@ class Loader(ABC):
 
     def start_preparing(
         self, pictures: Tensor, transforms: Transforms | None, finish: Callable[[Tensor], Batch]
-    ) -> Started[Batch]:
-        """Begin to `prepare` a batch. Only a batch with transforms on a CPU is prepared ahead, in threads.
+    ) -> Callable[[], Batch]:
+        """Begin to `prepare` a batch, and return a function that waits for it.
+
+        Only a batch with transforms on a CPU is prepared ahead, in threads.
 
         Args:
             pictures, transforms: as of `prepare`.
             finish: makes the batch of the prepared pictures.
         """
         if transforms is None or pictures.device.type != "cpu":
-            return Started([], lambda: finish(self.prepare(pictures, transforms)))
+            return lambda: finish(self.prepare(pictures, transforms))
         whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
 
         def fill(rows: slice) -> None:
             ready[rows] = self.prepare(pictures[rows], whole[rows])
 
         futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
-        return Started(futures, lambda: finish(ready))
+        return after(futures, lambda: finish(ready))
 
     def slice_rows(self, rows: int) -> list[slice]:
         """Cut so many rows of a batch into slices for the threads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mptctl.data.ahead import Started, map_ahead
+from mptctl.data.ahead import map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
@@ -34,11 +34,11 @@ class DaliLoader(Loader):
 
     @classmethod
     def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
-        """Say so for an array, bicubic resizing with visible edges, or a missing DALI; else None."""
+        """Say so for an array, visible edges of resized pictures, or a missing DALI; else None."""
         if plan.split.manifest.is_array:
             return f"DALI reads only files, and {plan.split.manifest.source} is one array"
-        if plan.data.interpolation == "bicubic" and shows_edges(plan):
-            return "DALI resizes edges of pictures bicubic in its own way, and they are seen"
+        if shows_edges(plan):
+            return "DALI resizes the edges of pictures in its own way, and they are seen"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod
@@ -84,11 +84,11 @@ class DaliLoader(Loader):
             if self._pipeline is not None:
                 self._pipeline.reset()
 
-    def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Started[Batch]:
+    def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Callable[[], Batch]:
         """Begin to make the batch of a job from its pictures, unnormalised where they have transforms."""
         job, pictures = decoded
         if job.transforms is None:
-            return Started([], partial(self.make_batch, job, pictures))
+            return partial(self.make_batch, job, pictures)
         return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job))
 
     def _run_jobs(self, pipeline: Any) -> Iterator[tuple[BatchJob, Tensor]]:
@@ -223,7 +223,6 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
     for row in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
         path = cache_dir / f"odd-{manifest.digest[:16]}{plan.turned_suffix}" / f"{row}.png"
         if not path.exists():
-            manifest.check_unchanged(np.array([row]))
             picture = plan.picture(row).numpy()
             with replacing(path) as out:
                 Image.fromarray(picture).save(out, format="PNG")

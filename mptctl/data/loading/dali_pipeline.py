@@ -20,14 +20,8 @@ _INPUTS = {
     "file": ("UINT8", 1),  # name of the file, or the bytes of a picture in a shard
     "anchor": ("INT32", 1),  # top and left of the part that is decoded
     "shape": ("INT32", 1),  # height and width of that part
-    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `compute_canvas`
-    "canvas_shape": ("INT32", 1),  # height and width of that canvas
-    "picture": ("FLOAT", 1),  # top and left of the picture on that canvas
-    "picture_end": ("FLOAT", 1),  # bottom and right of the picture on that canvas
     "target": ("FLOAT", 1),  # height and width that the picture is resized to
     "crop": ("INT32", 1),  # top and left of the centre crop in the resized picture
-    "row_gain": ("FLOAT", 3),  # factor of each row of the crop, (S, 1, 1)
-    "column_gain": ("FLOAT", 3),  # factor of each column of the crop, (1, S, 1)
     "window": ("INT32", 1),  # top and left of the training window in the crop, which it may leave
     "flip": ("INT32", 0),  # 1: mirrored left to right
 }
@@ -65,14 +59,8 @@ class Geometry(ABC):
             The last node.
         """
 
-    def _resize(self, pictures: Any, target: Any, **options: Any) -> Any:
-        """Build the node that resizes pictures as torchvision does, but for the pixels at their edges.
-
-        Args:
-            pictures: node of the pictures.
-            target: node of the height and width of each resized picture.
-            options: of DALI's ``resize``: ``roi_start``, ``roi_end`` and ``dtype``, or none.
-        """
+    def _resize(self, pictures: Any, target: Any) -> Any:
+        """Build the node that resizes each picture to its target as torchvision does, but at edges."""
         from nvidia import dali
 
         cubic = self.plan.data.interpolation == "bicubic"
@@ -83,7 +71,6 @@ class Geometry(ABC):
             interp_type=dali.types.INTERP_CUBIC if cubic else dali.types.INTERP_LINEAR,
             antialias=True,
             subpixel_scale=False,
-            **options,
         )
 
 
@@ -119,51 +106,32 @@ class StoredCrops(Geometry):
 
 
 class CentreCrops(Geometry):
-    """Resizes pictures and crops the centre; in pad-crop, cuts the training window out of the crop.
-
-    Where the model sees edges of pictures that become smaller, they are torchvision's (`compute_canvas`).
-    """
+    """Resizes pictures and crops the centre; in pad-crop, cuts the training window out of the crop."""
 
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
         self.names = ("file", "target", "crop", "flip")
         if plan.train and plan.data.augment == "pad-crop":
             self.names += ("window",)
-        if shows_edges(plan):
-            self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
-        """Return the size that each picture is resized to, its crop and flip, its window and its canvas."""
+        """Return the size that each picture is resized to, its crop and flip, and its window."""
         stored, size, views = self.plan.sizes(job.index), self.plan.data.image_size, job.views
         target, crop = compute_resize_and_crop(stored, self.plan.resize, size)
         inputs = {"target": target, "crop": crop, "flip": views.flip.astype(np.int32)}
         if "window" in self.names:
             inputs["window"] = np.stack([views.top, views.left], axis=1).astype(np.int32)
-        return inputs | (compute_canvas(stored, target, crop, size) if "canvas" in self.names else {})
+        return inputs
 
     def build_nodes(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
-        """Build the nodes that decode, pad, resize, crop, apply factors to edges, and cut the window."""
+        """Build the nodes that decode, resize, crop, and cut the window."""
         from nvidia import dali
 
-        beyond: dict[str, Any] = {"axes": [0, 1], "out_of_bounds_policy": "pad", "fill_values": 0}
         square = (self.plan.data.image_size,) * 2
-        pictures, options = dali.fn.decoders.image(encoded, **decoder), {}
-        if "canvas" in given:
-            pictures = dali.fn.slice(pictures, start=given["canvas"], shape=given["canvas_shape"], **beyond)
-            # Float, so that `cast` rounds only after the factors.
-            options = {
-                "roi_start": given["picture"],
-                "roi_end": given["picture_end"],
-                "dtype": dali.types.FLOAT,
-            }
-        resized = self._resize(pictures, given["target"], **options)
+        resized = self._resize(dali.fn.decoders.image(encoded, **decoder), given["target"])
         pictures = dali.fn.slice(resized, start=given["crop"], shape=square, axes=[0, 1])
-        if "canvas" in given:
-            gains = (given["row_gain"], given["column_gain"])
-            if self.plan.device.type == "cuda":  # DALI multiplies only data on one device
-                gains = (gains[0].gpu(), gains[1].gpu())
-            pictures = dali.fn.cast(pictures * gains[0] * gains[1], dtype=dali.types.UINT8)
         if "window" in given:
+            beyond: dict[str, Any] = {"axes": [0, 1], "out_of_bounds_policy": "pad", "fill_values": 0}
             pictures = dali.fn.slice(pictures, start=given["window"], shape=square, **beyond)
         return pictures
 
@@ -270,8 +238,9 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
 def shows_edges(plan: LoadPlan) -> bool:
     """Tell whether the model sees pixels that DALI computes in another way than torchvision.
 
-    They lie at the edge of a resized picture, where a filter reaches beyond the stored picture
-    (`compute_canvas`). Crops that are cut from the picture as stored are not judged: False.
+    They lie at the edge of a resized picture, where a filter reaches beyond the stored picture: torchvision
+    leaves out the missing pixels and scales up the weights of the others, and DALI repeats the edge. Crops
+    that are cut from the picture as stored are not judged: False.
     """
     if plan.crops_as_stored:
         return False
@@ -307,60 +276,3 @@ def compute_resize_and_crop(
     resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
     crop = np.rint((resized - size) / 2.0)
     return resized.astype(np.float32), crop.astype(np.int32)
-
-
-def compute_canvas(
-    stored: NDArray[np.int32], target: NDArray[np.float32], crop: NDArray[np.int32], size: int
-) -> dict[str, Any]:
-    """Compute a canvas of zeros around each picture, and factors for the crop's rows and columns.
-
-    Where a filter reaches over the edge, Pillow and torchvision leave out the missing pixels and scale up the
-    weights of the others, but DALI repeats the edge. On a canvas DALI's filter meets zeros there, and a
-    factor on the outermost rows and columns of the resized picture makes them those of torchvision. Margin
-    and factors are those of the bilinear filter, a triangle: where edges are seen, `DaliLoader` refuses to
-    resize bicubic.
-
-    Args:
-        stored: (n, 2) height and width of each picture as stored.
-        target: (n, 2) height and width after resizing.
-        crop: (n, 2) top and left of the crop in the resized picture.
-        size: side of the crop, S.
-
-    Returns:
-        The inputs ``canvas``, ``canvas_shape``, ``picture`` and ``picture_end``, (n, 2) each, ``row_gain``,
-        (n, S, 1, 1), and ``column_gain``, (n, 1, S, 1), as `_INPUTS` explains them.
-    """
-    # A side that is not made smaller needs no margin: repeating the edge or leaving it out is the same there.
-    margin = np.where(stored > target, np.ceil(stored / target), 0).astype(np.int32)
-    # (n, 2, S): the place of each of the crop's rows and columns in the resized picture.
-    places = crop[:, :, None] + np.arange(size)
-    is_outermost = (places == 0) | (places == target[:, :, None] - 1)
-    gain = np.where(is_outermost, compute_edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
-    return {
-        "canvas": -margin,
-        "canvas_shape": stored + 2 * margin,
-        "picture": margin.astype(np.float32),
-        "picture_end": (stored + margin).astype(np.float32),
-        "row_gain": np.ascontiguousarray(gain[:, 0, :, None, None]),
-        "column_gain": np.ascontiguousarray(gain[:, 1, None, :, None]),
-    }
-
-
-def compute_edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the factor by which torchvision scales up the filter weights of the outermost pixel.
-
-    The filter is a triangle. The factor is the sum of its weights over the sum of those within the picture.
-    Coordinates are in stored pixels, with 0 at the picture's edge.
-
-    Args:
-        scale: pixels of the stored picture to one of the resized picture.
-
-    Returns:
-        The factor of each scale; 1 where the scale is at most 1.
-    """
-    scale = np.maximum(scale, 1.0)
-    centre = scale / 2  # of the outermost resized pixel
-    reach = int(np.ceil(1.5 * scale.max())) + 1
-    places = np.arange(-reach, reach) + 0.5
-    weights = np.maximum(0.0, 1 - np.abs(places - centre[..., None]) / scale[..., None])
-    return np.where(scale > 1, weights.sum(-1) / (weights * (places > 0)).sum(-1), 1.0)

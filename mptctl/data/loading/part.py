@@ -18,7 +18,6 @@ from mptctl.data.augmentation.sampling import Draws
 from mptctl.data.exif import turn
 from mptctl.data.loading.mixed import Mixing
 from mptctl.data.manifest import FIRST_ON_SIDE
-from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
@@ -209,16 +208,10 @@ class LoadPlan:
         """Read the picture of one row of the manifest, turned if the recipe says so: (H, W, 3) uint8.
 
         Raises:
-            DataError: its file is gone or cannot be decoded.
+            DataError: its file is gone, changed since split, or damaged.
         """
-        stored = self.stored_picture(index)
+        stored = torch.from_numpy(self.split.picture(index))
         return turn(stored, self.split.manifest.orientation(index)) if self.turns else stored
-
-    def stored_picture(self, index: int) -> Tensor:
-        """Read the picture of one row of the manifest as stored; result and errors as of `picture`."""
-        if self.split.manifest.is_array:
-            return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
-        return decode_row(self.split.manifest, index)
 
     def draws(self, epoch: int) -> Draws:
         """Return the rows of one pass in its order, over all workers; a row may come several times."""

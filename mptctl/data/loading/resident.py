@@ -79,7 +79,9 @@ class ResidentLoader(Loader):
         # A thread of its own, since it waits for those of `self.pool` where they transform pictures.
         pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=use_one_thread)
         try:
-            yield from map_ahead(lambda job: pool.submit(self._gather, job), jobs, self.plan.data.prefetch)
+            yield from map_ahead(
+                lambda job: pool.submit(self._gather, job).result, jobs, self.plan.data.prefetch
+            )
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -89,7 +91,7 @@ class ResidentLoader(Loader):
         top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
         gather = self._gather_on_cpu if self.plan.device.type == "cpu" else self._gather_on_gpu
         pictures = gather(row, top, left, flip)
-        return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job)).result()
+        return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job))()
 
     def _gather_on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
         """Cut (B, S, S, 3) uint8 windows on the CPU.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from mptctl.data.ahead import Started, map_ahead
+from mptctl.data.ahead import after, map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch, BatchJob
 from mptctl.data.pictures import crop_and_flip, resize_and_crop
@@ -34,14 +34,11 @@ class ThreadedLoader(Loader):
         return min(usable_cores(), MOST_THREADS)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """Yield the batch of each job, in order, with ``data.prefetch`` batches in work beyond it.
-
-        If the pass is left early, the work that threads have not begun is cancelled.
-        """
+        """Yield the batch of each job, in order, with ``data.prefetch`` batches in work beyond it."""
         return map_ahead(self._start_batch, jobs, self.plan.data.prefetch)
 
-    def _start_batch(self, job: BatchJob) -> Started[Batch]:
-        """Begin the work on a batch: the threads fill a tensor."""
+    def _start_batch(self, job: BatchJob) -> Callable[[], Batch]:
+        """Begin the work on a batch: the threads fill a tensor. Returns a function that waits for it."""
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
         # A GPU gets bytes, which are less to copy; on a CPU each thread normalises a picture that is still in
@@ -52,7 +49,7 @@ class ThreadedLoader(Loader):
             pin_memory=not on_cpu,
         )
         futures = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.slice_rows(len(out))]
-        return Started(futures, partial(self._finish_batch, job, out))
+        return after(futures, partial(self._finish_batch, job, out))
 
     def _finish_batch(self, job: BatchJob, out: Tensor) -> Batch:
         """Make the batch on the device."""
@@ -66,11 +63,8 @@ class ThreadedLoader(Loader):
         Raises:
             DataError: a file is gone, changed since split, or damaged.
         """
-        plan, manifest = self.plan, self.plan.split.manifest
-        index = job.index[rows]
-        manifest.check_unchanged(index)
-        views = job.views[rows]
-        for row, manifest_row in enumerate(index.tolist()):
+        plan, views = self.plan, job.views[rows]
+        for row, manifest_row in enumerate(job.index[rows].tolist()):
             picture = plan.picture(manifest_row)
             if plan.train:
                 picture = crop_and_flip(picture, plan.data, views, row)

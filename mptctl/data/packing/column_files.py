@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,16 +13,11 @@ from mptctl.data.listing.recognise import STATE_NAME
 from mptctl.data.packing.columns import read_features
 from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
+from mptctl.files.text_file import read_json_object
 
 # The file that describes the columns of a folder that `datasets` saved.
 INFO_NAME = "dataset_info.json"
-
-
-class RowBatch(NamedTuple):
-    """Some rows of a file: the number of the first row, from 0, and columns of these rows."""
-
-    start: int
-    columns: pa.RecordBatch
+SAVE_AGAIN = "save the set again"
 
 
 class ColumnFile(NamedTuple):
@@ -34,19 +28,19 @@ class ColumnFile(NamedTuple):
         part: a word of `PART_WORDS`, or "" where no file has one.
         schema: columns of the file.
         features: Hugging Face's description of the columns; empty without one.
-        batches: takes names of columns and wanted rows, from 0, or None for all; yields at least the wanted
-            rows of these columns. Raises DataError where the file is damaged.
+        batches: takes names of columns, and yields all rows of these columns, some at a time. Raises
+            DataError where the file is damaged.
     """
 
     path: Path
     part: str
     schema: pa.Schema
     features: Mapping[str, Any]
-    batches: Callable[[list[str], Collection[int] | None], Iterator[RowBatch]]
+    batches: Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 
 def open_parquet_file(path: Path, part: str) -> ColumnFile:
-    """Open a Parquet file, as Hugging Face and data frames write it; row groups without a row are not read.
+    """Open a Parquet file, as Hugging Face and data frames write it.
 
     Raises:
         DataError: the file is no Parquet file, or damaged.
@@ -57,20 +51,16 @@ def open_parquet_file(path: Path, part: str) -> ColumnFile:
     except (OSError, ValueError) as error:  # pyarrow's errors are both
         raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
 
-    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
-        end = 0
-        for group in range(file.num_row_groups):
-            start, end = end, end + file.metadata.row_group(group).num_rows
-            if rows is not None and not any(row in rows for row in range(start, end)):
-                continue
-            try:
-                for batch in file.iter_batches(CHUNK, row_groups=[group], columns=columns):
-                    yield RowBatch(start, batch)
-                    start += batch.num_rows
-            except (OSError, ValueError) as error:
-                raise DataError(
-                    f"{path}: damaged at row {start + 1} ({one_line(error)[:120]}); fetch or write it again"
-                ) from error
+    def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        done = 0
+        try:
+            for batch in file.iter_batches(CHUNK, columns=columns):
+                yield batch
+                done += batch.num_rows
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{path}: damaged at row {done + 1} ({one_line(error)[:120]}); fetch or write it again"
+            ) from error
 
     return ColumnFile(path, part, file.schema_arrow, read_features(file.schema_arrow), batches)
 
@@ -90,11 +80,9 @@ def _open_arrow_file(path: Path, part: str, features: Mapping[str, Any]) -> Colu
     except (OSError, ValueError) as error:  # pyarrow's errors are both
         raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
 
-    def batches(columns: list[str], rows: Collection[int] | None) -> Iterator[RowBatch]:
-        start, wanted = 0, {column.split(".")[0] for column in columns}
-        for batch in whole:
-            yield RowBatch(start, batch.select([name for name in schema.names if name in wanted]))
-            start += batch.num_rows
+    def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        wanted = {column.split(".")[0] for column in columns}
+        return (batch.select([name for name in schema.names if name in wanted]) for batch in whole)
 
     return ColumnFile(path, part, schema, dict(features) or read_features(schema), batches)
 
@@ -105,27 +93,14 @@ def open_arrow_files(folder: Path, part: str) -> list[ColumnFile]:
     Raises:
         DataError: a file is missing or damaged, or the rows are those of another set in another order.
     """
-    state = read_json(folder / STATE_NAME)
+    state = read_json_object(folder / STATE_NAME, SAVE_AGAIN)
     if state.get("_indices_files") or state.get("_indices_data_files"):
         raise DataError(
             f"{folder}: its rows are those of another set in another order; save it with datasets 2 or newer"
         )
     info = folder / INFO_NAME
-    features = read_json(info).get("features") or {} if info.is_file() else {}
+    features = read_json_object(info, SAVE_AGAIN).get("features") or {} if info.is_file() else {}
     names = [entry["filename"] for entry in state.get("_data_files", [])]
     if not names:
-        raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
+        raise DataError(f"{folder / STATE_NAME}: names no file; {SAVE_AGAIN}")
     return [_open_arrow_file(folder / name, part, features) for name in names]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; DataError if the file cannot be read or holds none."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); save the set again") from error
-    except ValueError as error:
-        raise DataError(f"{path}: no JSON ({one_line(error)[:120]}); save the set again") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: no JSON object; save the set again")
-    return content

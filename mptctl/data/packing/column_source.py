@@ -18,7 +18,7 @@ from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
 from mptctl.data.listing.recognise import PARTS_NAME
-from mptctl.data.packing.column_files import ColumnFile, open_arrow_files, open_parquet_file, read_json
+from mptctl.data.packing.column_files import SAVE_AGAIN, ColumnFile, open_arrow_files, open_parquet_file
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import (
     Original,
@@ -29,6 +29,7 @@ from mptctl.data.packing.source import (
     refuse_bad_rows,
 )
 from mptctl.errors import DataError, one_line, some
+from mptctl.files.text_file import read_json_object
 
 
 def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
@@ -62,7 +63,7 @@ def list_arrow(place: str, named: Mapping[str, str]) -> PackSource:
     folder = Path(place)
     if not (folder / PARTS_NAME).is_file():
         return list_pictures_in_tables(open_arrow_files(folder, ""), named)
-    parts = read_json(folder / PARTS_NAME).get("splits", [])
+    parts = read_json_object(folder / PARTS_NAME, SAVE_AGAIN).get("splits", [])
     unknown = [name for name in parts if name.lower() not in PART_WORDS]
     if unknown or not parts:
         raise DataError(
@@ -124,14 +125,14 @@ def _read_pictures(
     """
     wanted = set(rows)
     for file, start, end in zip(files, starts, starts[1:], strict=False):
-        wanted_here = {row - start for row in wanted.intersection(range(start, end))}
-        for batch in file.batches([image], wanted_here) if wanted_here else ():
-            pictures = batch.columns.column(image)
+        for batch in file.batches([image]) if wanted.intersection(range(start, end)) else ():
+            pictures = batch.column(image)
             yield from in_chunks(
-                Reading(start + batch.start + index, partial(_read_picture, pictures, index, file.path))
-                for index in range(len(pictures))
-                if batch.start + index in wanted_here
+                Reading(row, partial(_read_picture, pictures, row - start, file.path))
+                for row in range(start, start + len(pictures))
+                if row in wanted
             )
+            start += len(pictures)
 
 
 def _read_columns(
@@ -155,7 +156,7 @@ def _read_columns(
                 f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
                 "time"
             )
-        batches = [batch.columns for batch in file.batches(wanted, None)]
+        batches = list(file.batches(wanted))
         starts.append(starts[-1] + sum(batch.num_rows for batch in batches))
         if batches:
             table = pa.Table.from_batches(batches).replace_schema_metadata(None)

@@ -189,7 +189,7 @@ def _copy_pictures(
     with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
         try:
             for chunk in map_ahead(
-                lambda each: pool.submit(pack_chunk, each), source.readings(rows), 2 * usable_cores()
+                lambda each: pool.submit(pack_chunk, each).result, source.readings(rows), 2 * usable_cores()
             ):
                 safe: dict[int, PackedFile] = {}
                 for done in chunk:

@@ -29,7 +29,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Split:
             (root / part / f"class{label}").mkdir(parents=True)
         for part in ("train",) * count + ("val",):
             number += 1
-            smooth_picture(12, 10, number).save(root / part / f"class{label}" / f"{number:03d}.jpg")
+            smooth_picture(8, 7, number).save(root / part / f"class{label}" / f"{number:03d}.jpg")
     return make_split(
         "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
     )

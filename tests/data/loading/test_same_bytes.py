@@ -33,7 +33,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Split:
         for part in ("train", "val"):
             target = root / part / f"class{(number > 25) + (number > 37)}"
             target.mkdir(parents=True, exist_ok=True)
-            smooth_picture(12, 10, number).save(target / f"{number:03d}.jpg")
+            smooth_picture(8, 7, number).save(target / f"{number:03d}.jpg")
     return make_split(
         "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
     )
