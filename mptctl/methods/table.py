@@ -117,7 +117,7 @@ def _row_criterion(
 
 
 def _mpt_terms_with(**options: Any) -> TermsFunction:
-    """Return `mpt_terms` with the options that are not None; itself, which the kernel computes, without any."""
+    """Return `mpt_terms` with the options that are not None; without any, as the kernel computes it."""
     given = {name: option for name, option in options.items() if option is not None}
     return partial(mpt_terms, **given) if given else mpt_terms
 

@@ -144,17 +144,16 @@ def test_answers_to_pictures(mine: LoadedRun, folder: Path) -> None:
         mine.predict([])
 
 
-def test_a_folder_is_answered_as_evaluation_answers(
-    mine: LoadedRun, split: Split, folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_is_answered_as_evaluation_answers(mine: LoadedRun, split: Split) -> None:
     """To the last bit: the same pictures in the same batches."""
     evaluated = predict({"m": load_checkpoint(mine.path)}, split, Session(device="cpu"), part="test")["m"]
-    found = mine.predict_folder(folder / "val")
+    pictures = Path(split.file.request.data_root or "") / "val"
+    found = mine.predict_folder(pictures)
     assert [f"val/{name}" for name in found.ids] == evaluated.ids.tolist()
     assert evaluated.logits is not None
     assert np.array_equal(found.logits, evaluated.logits)
     assert found.answers.tolist() == evaluated.preds.tolist()
-    assert not (folder / "val" / "cache").exists()
+    assert not (pictures / "cache").exists()
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
