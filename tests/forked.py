@@ -28,7 +28,7 @@ _IMPORTS = (
 )  # fmt: skip
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(list(_IMPORTS))
-# What the standard library keeps of the process that is forked; it has no way to tell another process of it.
+# The standard library's record of the process that is forked; no public function hands it to another process.
 _server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ from mptctl.recipe.own import Own, find_own, refuse_unknown
 
 
 class MethodRow(NamedTuple):
-    """What is known of a method before torch is loaded, ours or one's own.
+    """A method, ours or one's own, as far as it is known before torch is loaded.
 
     Attributes:
         teachers: roles of the models whose logits the method needs.
@@ -31,12 +31,12 @@ class MethodRow(NamedTuple):
 
     @property
     def bias(self) -> bool:
-        """Whether the recipe's k is added to the logits of new classes."""
+        """True where the recipe's k is added to the logits of new classes."""
         return "k" in self.keys
 
     @property
     def starts_late(self) -> bool:
-        """Whether the method is on only from the recipe's ``elodi_start_epoch``."""
+        """True where the method is on only from the recipe's ``elodi_start_epoch`` on."""
         return "elodi_start_epoch" in self.keys
 
 

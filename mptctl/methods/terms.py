@@ -11,8 +11,8 @@ from mpt_kernels.reference import lm_distance, mpt_rows
 from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.names import Gate
 
-# What makes a method: (N, C) logits of the student, (N,) labels, (N, C_old) logits of the old model, (N, C)
-# of the reference, None for a teacher that the method does not need, and settings -> (N,) losses by term.
+# The function that makes a method: (N, C) logits of the student, (N,) labels, (N, C_old) logits of the old
+# model, (N, C) of the reference, None for a teacher that is not needed, and settings -> (N,) losses by term.
 TermsFunction = Callable[[Tensor, Tensor, Tensor | None, Tensor | None, LossSettings], Mapping[str, Tensor]]
 # (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
 RowCriterion = Callable[[Tensor, Tensor], Tensor]

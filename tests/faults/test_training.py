@@ -89,7 +89,7 @@ def test_row_08_a_signal_saves_and_names_the_command_that_goes_on(
     assert saved is not None, last_line
     assert int(saved[1]) < int(saved[2])
     assert not (folder.path / "lock").exists()
-    # How often a run saves changes none of its numbers.
+    # Rare saves are faster and change no number.
     recipe = short_recipe(*LONG, *keys, "runtime.checkpoint_every_steps=100")
     whole, _ = run(recipe, "whole")
     finished, _ = run(recipe, "killed", resume=True)

@@ -35,8 +35,8 @@ def test_the_function(loss: Loss, device: str, distance: str | None) -> None:
 
 
 def test_the_criterion(loss: Loss, device: str, backend: Backend) -> None:
-    # Where a gradient was compiled, torch lets no forked child compute gradients, as other tests have them do: so in
-    # a process of its own, but where Triton's interpreter has one for all tests.
+    # In a process of its own: once a process has compiled a gradient, torch lets no child forked from it compute
+    # gradients, and other tests fork such children. Triton's interpreter has such a process for all tests.
     if device != "cpu" or INTERPRETED:
         check_the_criterion(loss, device, backend)
         return

@@ -25,7 +25,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Entry(Model):
-    """What every line of the history holds."""
+    """A line of the history, with the fields that every line has."""
 
     date: datetime.date = Field(description="day of the entry")
     old: str = Field(description="the model in production")

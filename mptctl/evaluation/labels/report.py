@@ -219,11 +219,15 @@ def report_labels(
         slices=_slices(outcomes, slices, tail, looks),
         fingerprint=draw.fingerprint,
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
-        warnings=[
-            *warnings,
-            *[f"{missing:,} rows before the last label have none, and count as unsure"] * bool(missing),
-        ],
+        warnings=[*warnings, *_warnings_on_missing(missing)],
     )
+
+
+def _warnings_on_missing(missing: int) -> list[str]:
+    """Return a warning on rows before the last label that have none, by their number; none for 0."""
+    if not missing:
+        return []
+    return [f"{missing:,} rows before the last label have none, and count as unsure"]
 
 
 def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:

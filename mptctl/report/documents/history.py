@@ -49,12 +49,13 @@ def history_document(history: History) -> Document:
 
 def _named(entries: Sequence[E]) -> list[Column[E]]:
     """The columns that name an entry; its tag where any has one."""
-    return [
-        Column("date", lambda entry: entry.date.isoformat()),
-        Column("new", lambda entry: shown(entry.new), words=True),
-        *[Column[E]("tag", lambda entry: shown(entry.tag or ""), words=True)]
-        * any(entry.tag for entry in entries),
+    columns = [
+        Column[E]("date", lambda entry: entry.date.isoformat()),
+        Column[E]("new", lambda entry: shown(entry.new), words=True),
     ]
+    if any(entry.tag for entry in entries):
+        columns.append(Column[E]("tag", lambda entry: shown(entry.tag or ""), words=True))
+    return columns
 
 
 def _name_of(draw: str) -> str:
