@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mptctl.data.augmentation.drawing import OPERATIONS, Operations, Transforms
-from mptctl.data.augmentation.pixel_functions import torchvision_operations
+from mptctl.data.augmentation.pixel_functions import fastest_operation, torchvision_operations
 
 
 def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
@@ -32,7 +32,7 @@ def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
     for operations in transforms.operations:
         if images.device.type == "cpu":
             for row in np.flatnonzero(operations.kinds).tolist():  # Identity, the first kind, does nothing
-                operation = torchvision_operations()[OPERATIONS[operations.kinds[row]]]
+                operation = fastest_operation(OPERATIONS[operations.kinds[row]])
                 images[row] = operation(images[row], float(operations.amounts[row]), operations.step)
         else:
             operate_in_groups(images, operations)
