@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
-from mptctl.machine.device import Precision, autocast
+from mptctl.machine.device import Precision, autocast, keep_freed_memory
 
 
 @torch.no_grad()
@@ -28,7 +28,8 @@ def forward(
     """
     for model in models:
         model.eval()
-    for batch in loader.epoch(0):
-        with autocast(batch.images.device, precision):
-            logits = [model(batch.images) for model in models]
-        yield batch, [values.float() for values in logits]
+    with keep_freed_memory():
+        for batch in loader.epoch(0):
+            with autocast(batch.images.device, precision):
+                logits = [model(batch.images) for model in models]
+            yield batch, [values.float() for values in logits]

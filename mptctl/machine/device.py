@@ -1,8 +1,12 @@
-"""Chooses the device of a run, and moves models to it."""
+"""Chooses the device of a run, moves models to it, and keeps freed memory for later steps."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 import torch
@@ -13,6 +17,18 @@ from mptctl.machine.facts import local_rank, usable_cores
 
 Model = TypeVar("Model", bound=nn.Module)
 Precision = Literal["fp32", "bf16"]
+# Parameters of mallopt, from glibc's malloc.h.
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+# Values of options in bytes, the preferred one first. While memory is kept, blocks of up to 1 GB come from
+# the heap, which does not shrink and grows by 64 MB at a time. Some versions of glibc allow only 32 MB
+# (DEFAULT_MMAP_THRESHOLD_MAX).
+_KEEP = {_MMAP_THRESHOLD: (2**30, 2**25), _TRIM_THRESHOLD: (2**31 - 1,), _TOP_PAD: (2**26,)}
+# Values afterwards: those that glibc itself sets once a program has freed a block of 32 MB.
+_GIVE_BACK = {_MMAP_THRESHOLD: (2**25,), _TRIM_THRESHOLD: (2**26,), _TOP_PAD: (2**17,)}
+
+# `with keep_freed_memory()` blocks that are open now, in all threads.
+_open: list[object] = []
+_lock = threading.Lock()
 
 
 def choose_device(name: str) -> torch.device:
@@ -61,3 +77,37 @@ def move_to_device(model: Model, device: torch.device, *, channels_last: bool) -
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """A context for forward passes on a device: "bf16" uses autocast to bfloat16, "fp32" changes nothing."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+@contextmanager
+def keep_freed_memory() -> Iterator[None]:
+    """Keep freed memory in the process during the ``with`` block; return it to the system afterwards.
+
+    Otherwise glibc returns large blocks when they are freed, and the system fills new ones with zeros, page
+    by page: 10,000 page faults in a step of a ResNet-18 on 128 pictures of 32 pixels. Peak memory does not
+    change. Blocks may be nested and in several threads: the end of the last one returns the memory.
+    Allocators other than glibc's are left as they are.
+    """
+    block = object()
+    with _lock:
+        _open.append(block)
+        if len(_open) == 1:
+            _set_options(_KEEP)
+    try:
+        yield
+    finally:
+        with _lock:
+            _open.remove(block)
+            if not _open:
+                _set_options(_GIVE_BACK)
+                trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+                if trim is not None:
+                    trim(ctypes.c_size_t(0))
+
+
+def _set_options(options: Mapping[int, Sequence[int]]) -> None:
+    """Set each option of glibc's malloc to the first of its values that glibc accepts."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        for option, values in options.items():
+            any(set_option(option, value) for value in values)  # stops at the first value that is accepted

@@ -1,4 +1,4 @@
-"""Settings of torch for a run: determinism, and the number of threads."""
+"""Settings of torch for a run: memory, determinism, and the number of threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from mptctl.machine.device import keep_freed_memory
 from mptctl.machine.facts import usable_cores, world_size
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.request import RunRequest
@@ -19,7 +20,7 @@ TINY = 8
 
 @contextlib.contextmanager
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Set threads, GPU and determinism for the block; restore all but the GPU afterwards.
+    """Set threads, memory, GPU and determinism for the block; restore all but the GPU afterwards.
 
     Args:
         recipe: of the run.
@@ -36,7 +37,8 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         if recipe.runtime.deterministic:
             torch.use_deterministic_algorithms(True)
     try:
-        yield
+        with keep_freed_memory() if device.type == "cpu" else contextlib.nullcontext():
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warns_only)

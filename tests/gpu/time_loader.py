@@ -21,6 +21,7 @@ from mptctl.data.loading.part import LoadPlan
 from mptctl.data.sources import read_source
 from mptctl.data.split import Split
 from mptctl.files import scratch_folder
+from mptctl.machine.device import keep_freed_memory
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import load_recipe
 from tests.gpu.card import DEVICE, REHEARSED
@@ -73,6 +74,8 @@ def threads(split: Split, folder: Path, scratch: Path, seconds: float) -> None:
     for count in THREADS:
         tell(one(f"threaded, {count} threads", split, scratch, seconds, count))
     most = THREADS[-1]
+    with keep_freed_memory():
+        tell(one(f"threaded, {most} threads, freed memory kept", split, scratch, seconds, most))
     # By torchvision's function, which takes the interpreter's lock twice as often.
     with patch.object(pictures, "resize_picture", resize_by_torchvision):
         tell(one(f"threaded, {most} threads, resized by torchvision", split, scratch, seconds, most))
