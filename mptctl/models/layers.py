@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,31 @@ from mptctl.errors import UsageError
 RAMP_STEPS = 20 * 2000
 # Stages of a ResNet in which that code puts a DropBlock behind every block.
 STAGES = ("layer3", "layer4")
+
+
+class _KernelSlice(torch.autograd.Function):
+    """Slices a convolution's weights, (O, I, H, W), and gives the gradient the memory order of the weights.
+
+    The gradient of torch's own slice has another memory order for channels-last weights, so that each
+    training step would copy the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: range, columns: range) -> Tensor:
+        ctx.shape, ctx.strides, ctx.rows, ctx.columns = weight.shape, weight.stride(), rows, columns
+        return _slice_kernel(weight, rows, columns)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        whole = gradient.new_empty_strided(ctx.shape, ctx.strides).zero_()
+        _slice_kernel(whole, ctx.rows, ctx.columns).copy_(gradient)
+        return whole, None, None
+
+
+def _slice_kernel(weight: Tensor, rows: range, columns: range) -> Tensor:
+    """A view of some kernel rows and columns of a convolution's weights, (O, I, H, W)."""
+    return weight[:, :, rows.start : rows.stop, columns.start : columns.stop]
 
 
 class TrimmedConv2d(nn.Conv2d):
@@ -36,7 +62,7 @@ class TrimmedConv2d(nn.Conv2d):
         columns = rows_that_meet(width, self.kernel_size[1], self.stride[1], self._paddings[1])
         if (len(rows), len(columns)) == self.kernel_size:
             return super().forward(input)
-        met = self.weight[:, :, rows.start : rows.stop, columns.start : columns.stop]
+        met = _KernelSlice.apply(self.weight, rows, columns)
         padding = (self._paddings[0] - rows.start, self._paddings[1] - columns.start)
         return F.conv2d(input, met, self.bias, self.stride, padding, self.dilation, self.groups)
 

@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from mptctl.models.layers import TrimmedConv2d, restore_convolutions, rows_that_meet, trim_convolutions
+from mptctl.models.layers import (
+    TrimmedConv2d,
+    restore_convolutions,
+    rows_that_meet,
+    trim_convolutions,
+)
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe
 
@@ -48,6 +53,16 @@ def test_every_small_convolution_has_the_sums_and_gradients_of_the_whole_one() -
             torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
         trimmed += len(rows_that_meet(side, kernel, stride, padding)) < kernel
     assert trimmed > 10
+
+
+def test_the_gradient_lies_in_memory_as_the_weights_do() -> None:
+    """Otherwise torch copies all of it into another one in each step."""
+    layer = nn.Conv2d(4, 6, 3, padding=1).to(memory_format=torch.channels_last)
+    trim_convolutions(layer)
+    strides: list[tuple[int, ...]] = []
+    layer.weight.register_hook(lambda gradient: strides.append(gradient.stride()))
+    layer(torch.randn(2, 4, 1, 1)).sum().backward()
+    assert strides == [layer.weight.stride()]
 
 
 def test_other_convolutions_and_all_state_stay() -> None:
