@@ -162,37 +162,28 @@ def test_memory_is_the_containers_where_that_is_less(tmp_path: Path, monkeypatch
 
 # Counted in a process of its own, since the allocator remembers what a process did before. A tensor of 40 MB stands
 # for the activations of a step: above 32 MB glibc never learns to keep a block by itself.
-FAULTS = """
-import resource, sys
+FREED = """
+import resource
 from contextlib import nullcontext
-import torch
-from mptctl.machine.device import keep_freed_memory
-
-def step():
-    torch.ones(10 * 2**20)
-
-def faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-torch.set_num_threads(1)
-with keep_freed_memory() if sys.argv[1] == "kept" else nullcontext():
-    for _ in range(20):
-        step()
-    before = faults()
-    for _ in range(10):
-        step()
-    print(faults() - before)
-"""
-RESIDENT = """
 from pathlib import Path
 import torch
 from mptctl.machine.device import keep_freed_memory
+
+def faults(steps):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(steps):
+        torch.ones(10 * 2**20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 def megabytes():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) // 1024
 
 torch.set_num_threads(1)
+for how in (nullcontext, keep_freed_memory):
+    with how():
+        faults(20)
+        print(faults(10))
 with keep_freed_memory():
     with keep_freed_memory():
         made = [torch.ones(2 * 2**20) for _ in range(40)]
@@ -202,25 +193,13 @@ with keep_freed_memory():
 print(high - megabytes())
 """
 
-glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
 
-
-def numbers(program: str, *arguments: str) -> list[int]:
-    """The numbers that a program prints, one a line."""
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [int(line) for line in done.stdout.split()]
-
-
-@glibc
-def test_a_step_takes_the_memory_that_the_one_before_freed() -> None:
-    (without,), (kept,) = numbers(FAULTS, "not"), numbers(FAULTS, "kept")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
+def test_a_step_takes_what_the_one_before_freed_and_the_system_gets_it_back_at_the_end() -> None:
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    without, kept, inside, after = map(int, done.stdout.split())
     assert without > 1000  # ten blocks of 10,240 pages
     assert kept < without / 10
-
-
-@glibc
-def test_the_system_gets_it_back_at_the_end_of_the_outermost_block() -> None:
-    inside, after = numbers(RESIDENT)  # of 320 MB
+    # Of 320 MB, with a block of another inside.
     assert inside < 30
     assert after > 250
