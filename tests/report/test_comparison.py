@@ -228,3 +228,10 @@ def test_one_seed_has_the_interval_of_another_test_draw_and_two_have_both_differ
     assert markdown_differences(two)[0] == ["NFR", f"{points(of_both.mean, 'nfr')} ({both})", "", ""]
     assert conclusion(two) == "Two seeds judge no difference; a third gives intervals."
     assert conclusion(one) == "Fewer flips than mpt-kl: none; more: no-treatment."
+
+
+def test_a_row_of_two_seeds_beside_a_row_of_one_is_said_to_be_not_judged(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 4.0})
+    made_seed(tmp_path / "2", 2, {"no-treatment": 2.0, "mpt-kl": 4.0})
+    both = compare_runs([tmp_path], against="no-treatment")
+    assert conclusion(both) == "Fewer flips than no-treatment: pct-kl; not judged, of two seeds: mpt-kl."

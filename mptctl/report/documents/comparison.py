@@ -307,28 +307,32 @@ def conclusion(comparison: Comparison) -> str:
 def _sides_sentence(comparison: Comparison, base: str) -> str:
     """A sentence on the rows with fewer flips than the base row, with more, and within noise of it.
 
-    With two seeds it says that they judge nothing. Empty where no row has an interval for another reason.
+    Of rows of two seeds it says that they judge nothing. Empty where no row has an interval for another reason.
     """
-    fewer, more, within_noise = list[str](), list[str](), list[str]()
+    fewer, more, within_noise, unjudged = list[str](), list[str](), list[str](), list[str]()
     # Lowest NFR first.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
         difference = (row.differences or {}).get("nfr")
-        if difference is None or difference.low is None or difference.high is None:
+        if difference is None:
             continue
-        if difference.high < 0:
+        if difference.low is None or difference.high is None:
+            if difference.seeds == 2:
+                unjudged.append(_quoted_name(row))
+        elif difference.high < 0:
             fewer.append(_quoted_name(row))
         elif difference.low > 0:
             more.append(_quoted_name(row))
         else:
             within_noise.append(_quoted_name(row))
     if not fewer + more + within_noise:
-        has_two = any(each.seeds == 2 for row in comparison.rows for each in (row.differences or {}).values())
-        return "Two seeds judge no difference; a third gives intervals." if has_two else ""
+        return "Two seeds judge no difference; a third gives intervals." if unjudged else ""
     sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(fewer) or 'none'}"
     if more:
         sentence += f"; more: {', '.join(more)}"
     if within_noise:
         sentence += f"; apart by no more than {_noise_words(comparison)}: {', '.join(within_noise)}"
+    if unjudged:
+        sentence += f"; not judged, of two seeds: {', '.join(unjudged)}"
     return f"{sentence}."
 
 
