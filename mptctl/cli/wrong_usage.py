@@ -41,7 +41,7 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
 
 
 def _suggested_keys(unknown: str, words: Sequence[str]) -> list[str]:
-    """The recipe keys that an unknown flag may stand for, as ``--set KEY=VALUE``; empty where none is near."""
+    """The recipe keys that an unknown flag may stand for, as ``--set KEY=VALUE``; empty if none is near."""
     from mptctl.recipe import find_keys_by_name
 
     keys = find_keys_by_name(unknown.lstrip("-").replace("-", "_"))
