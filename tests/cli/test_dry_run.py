@@ -152,23 +152,6 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
     assert tree(unreadable) == before
 
 
-@pytest.mark.parametrize(
-    ("key", "least"),
-    [("optim.epochs=6", "optim.epochs to at least 7"), ("optim.max_steps=48", "at least 49")],
-)
-def test_elodi_that_never_begins_is_refused_before_anything_else(
-    mptctl: CommandLine, unreadable: Path, key: str, least: str
-) -> None:
-    before = tree(unreadable)
-    flags = ("--run-root", unreadable, *KEYS, "--set", key)
-    # Not even a teacher that is not there is looked for.
-    done = mptctl("train-baseline", "elodi", *flags, "--old", "nobody")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "method.elodi_start_epoch 6" in done.stderr
-    assert least in done.stderr
-    assert tree(unreadable) == before
-
-
 def few_pictures(root: Path, count: int) -> Path:
     """A run root with a split of so many training pictures, of one old class."""
     for part, number in (("train", count), ("val", 2)):
