@@ -86,7 +86,7 @@ def time_losses(
         repeats: number of timed replays, of which the median counts.
 
     Returns:
-        The fields of a `KernelRow` for each way, which this file makes none of, since it does without pydantic.
+        The fields of a `KernelRow` for each way.
 
     Raises:
         RuntimeError: the fused gradient differs from the eager one by more than rounding.

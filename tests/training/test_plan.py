@@ -57,14 +57,8 @@ def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
     split = load_split(digits_root)
     with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
         check_request(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
-    late = RunRequest(
-        short_recipe("optim.max_steps=4", method="elodi"),
-        split,
-        digits_root / "x",
-        Path("old"),
-        (Path("ref"),),
-    )
-    with pytest.raises(UsageError, match=r"optim\.max_steps 4: .*elodi begins to distil"):
+    late = RunRequest(short_recipe(method="elodi"), split, digits_root / "x", Path("old"), (Path("ref"),))
+    with pytest.raises(UsageError, match=r"optim\.epochs 2: the run ends before elodi begins to distil"):
         check_request(late, CPU)
     with pytest.raises(UsageError, match=r"optim\.batch_size 4096"):
         assemble(
