@@ -21,8 +21,6 @@ from mptctl.training.run import RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
-# Keys that a run without teachers never reads.
-TEACHER_KEYS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: list[str]) -> RunState:
@@ -171,8 +169,6 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
     may_change = list_changeable_keys() | longer
-    if not before.teachers and not now.teachers:
-        may_change |= TEACHER_KEYS
     lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"

@@ -70,12 +70,6 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
     assert again.steps == 24
 
 
-def test_keys_of_teachers_may_change_where_there_are_none(run: Train) -> None:
-    run(short_recipe(), "run")
-    again, _ = run(short_recipe("runtime.cache_teachers=true"), "run", resume=True)
-    assert again.steps == 24
-
-
 def test_a_run_with_another_teacher_is_another_run(run: Train) -> None:
     """An old model that was trained anew lies where the first lay, and answers otherwise."""
     old = run(short_recipe(), "old", only_old_classes=True)[0].run.best
