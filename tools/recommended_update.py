@@ -151,7 +151,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def val_error(group: Group) -> float:
     """Validation error over all classes, as trained, as a mean over seeds."""
-    return _mean([float(np.mean(~update.run.val.right())) for update in group.updates])
+    return _mean([update.run.val_error for update in group.updates])
 
 
 def _val_flips(group: Group) -> int:
@@ -172,11 +172,10 @@ def flips_at_one_error(data: DataSet, root: Path, seeds: Sequence[int], error_of
     by_seed, draws = [], []
     notes = [f"at the validation error of {target.name}"]
     for group in rows:
-        shifted = shift_to_error_of(target, group, -np.inf)
-        missed = sum(not each.is_reached for each in shifted)
+        updates = shift_to_error_of(target, group, -np.inf)
+        missed = sum(not update.is_reached for update in updates)
         if missed:
-            notes.append(f"{group.name}: counted at its lowest error in {missed} of {len(shifted)} seeds")
-        updates = [each.update for each in shifted]
+            notes.append(f"{group.name}: counted at its lowest error in {missed} of {len(updates)} seeds")
         drawn = redraw_rates([update.counted for update in updates])
         by_seed.append([float(update.counts.negative_flips) for update in updates])
         totals = [update.counts.total for update in updates]

@@ -69,21 +69,17 @@ class Command(TyperCommand):
             args: the words after the command.
 
         Raises:
-            UsageError: an option or argument was given an empty word; the message names it.
+            UsageError: there is an empty word; the message names it by the word before.
         """
-        words = list(args)  # parsing empties the list
-        unparsed = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:  # as it is while a shell completes a line
-            self._refuse_empty_words(ctx, words)
-        return unparsed
+            for before, word in zip([ctx.info_name, *args], args, strict=False):
+                _, has_value, value = word.partition("=")
+                if not word or (word.startswith("-") and has_value and not value):
+                    from mptctl.cli.wrong_usage import command_path
 
-    def _refuse_empty_words(self, ctx: Any, words: list[str]) -> None:
-        """Raise UsageError where a command line, given in words, has an empty word for a parameter."""
-        # The values in the context are converted: there a path has made `.` of an empty word.
-        unconverted = self.make_parser(ctx).parse_args(words)[0]
-        for param in self.get_params(ctx):
-            if _has_empty_word(unconverted.get(param.name)):
-                raise _error_of_empty_word(param, ctx)
+                    shown = word or f"{before} ''"
+                    raise UsageError(f"{shown}: is empty; give a value, as {command_path(ctx)} --help says")
+        return super().parse_args(ctx, args)
 
 
 class CommandWithTorch(Command):
@@ -98,18 +94,3 @@ class CommandWithTorch(Command):
         if importlib.util.find_spec("torch") is None:
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return super().invoke(ctx)
-
-
-def _error_of_empty_word(param: Any, ctx: Any) -> UsageError:
-    """Make the error of a parameter that was given an empty word."""
-    from mptctl.cli.wrong_usage import command_path
-
-    metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
-    # Dots say that there may be several.
-    name = param.get_error_hint().strip("'").removesuffix("...")
-    return UsageError(f"{name}: is empty; give a {metavar}, as {command_path(ctx)} --help says")
-
-
-def _has_empty_word(value: Any) -> bool:
-    """Tells whether a given value is an empty word, or a list that contains one."""
-    return "" in value if isinstance(value, list | tuple) else bool(value == "")

@@ -8,9 +8,11 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
+import typer
 import typer.main
 from pydantic import BaseModel
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.cli import get_docs_for_click
+from typer.core import TyperCommand, TyperGroup
 
 from mptctl import errors
 from mptctl.cli.jobs import Job
@@ -37,7 +39,11 @@ def render_reference(app: typer.Typer) -> str:
         "",
         "## Commands",
         "",
-        *(line for name, command in shown_commands(app) for line in _command_section(name, command)),
+        # What `typer utils docs` would write on each command.
+        *(
+            get_docs_for_click(obj=command, ctx=typer.Context(command), indent=2, name=f"mptctl {name}")
+            for name, command in shown_commands(app)
+        ),
         "## Recipe keys",
         "",
         "In a YAML file below their group, or as `--set group.key=value`. The default counts where neither "
@@ -70,46 +76,6 @@ def _shown_commands(command: object, name: str) -> Iterator[tuple[str, TyperComm
             yield from _shown_commands(inner, f"{name} {word}".strip())
     elif isinstance(command, TyperCommand) and not command.hidden:
         yield name, command
-
-
-def _command_section(name: str, command: TyperCommand) -> Iterator[str]:
-    """Lines on one command: usage, docstring, examples, and a table of arguments and flags."""
-    context = typer.Context(command)
-    flags = [param for param in command.params if isinstance(param, TyperArgument | TyperOption)]
-    arguments = [_usage(flag, context) for flag in flags if isinstance(flag, TyperArgument)]
-    yield f"### `{' '.join(['mptctl', name, *arguments])}`"
-    yield ""
-    yield from _text_and_examples(inspect.getdoc(command.callback) or "")
-    yield "| flag | default | meaning |"
-    yield "|---|---|---|"
-    # Arguments come before options.
-    for flag in sorted(flags, key=lambda flag: isinstance(flag, TyperOption)):
-        if not flag.hidden:
-            has_default = flag.default is not None and flag.default is not False
-            default = f"`{_as_yaml(flag.default)}`" if has_default else ""
-            yield f"| `{_usage(flag, context)}` | {default} | {_cell(flag.help or '')} |"
-    yield ""
-
-
-def _usage(flag: TyperArgument | TyperOption, context: typer.Context) -> str:
-    """A flag or an argument as it is typed, such as ``--seed N`` or ``NEW``."""
-    kind = flag.display_type(context)
-    kind_words = {"<int>": "N", "<float>": "NUMBER"}
-    value = (flag.metavar or kind_words.get(kind, kind.strip("<>"))).replace("|", "\\|")
-    if isinstance(flag, TyperArgument):
-        return value
-    names = "/".join([", ".join(flag.opts), *flag.secondary_opts])
-    return names if flag.is_flag else f"{names} {value}"
-
-
-def _text_and_examples(text: str) -> Iterator[str]:
-    """Lines of a docstring: its text, and what follows ``Examples:`` as a block of shell commands."""
-    body, _, examples = inspect.cleandoc(text).partition("Examples:")
-    yield body.strip()
-    yield ""
-    lines = [line.strip() for line in examples.splitlines() if line.strip()]
-    if lines:
-        yield from ["```sh", *lines, "```", ""]
 
 
 def _recipe_tables() -> Iterator[str]:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 import typer
 
 from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
-from mptctl.cli.question import Question, read_question
+from mptctl.cli.question import read_comparison, with_models
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import write_commands
 from mptctl.errors import GateFailed, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
-from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
+from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.gate.history import make_release
-from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
-from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
-from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.signals import stopped_with
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
@@ -46,36 +43,6 @@ FOR_ONE_MODEL = {
     *AloneSettings.model_fields,
 }
 FOR_ONE_UPDATE = {"labels", *OutputSettings.model_fields}
-
-
-@dataclass(frozen=True)
-class Comparing:
-    """The settings of `mptctl evaluate OLD NEW...`, and the content of the files that they name.
-
-    Attributes:
-        asked: the settings.
-        question: classes and slices.
-        limits: of the settings.
-        gate_file: limits and waivers of --gate; None without it.
-        files: to write.
-        today: the day in UTC.
-    """
-
-    asked: EvaluateRequest
-    question: Question
-    limits: Limits
-    gate_file: GateFile | None
-    files: FlipFiles
-    today: date
-
-    @property
-    def flips_needed(self) -> int:
-        """Number of flipped samples that the report must list; CSV file and history take all flips."""
-        if self.files.flips is not None or self.asked.append_history is not None:
-            return sys.maxsize
-        if self.files.page is not None:
-            return MOST_FLIPS
-        return SHOWN_FLIPS
 
 
 def evaluate(asked: EvaluateRequest) -> None:
@@ -132,39 +99,36 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     Returns:
         The report of each NEW, by the name of NEW.
     """
-    request = _read_request(asked, [asked.old, *asked.news])
+    files = read_files(asked, [asked.old, *asked.news])
+    request = _read_request(asked, files)
     memory = parse_memory_limit(asked.memory_limit)
     # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
     is_watched = sys.stderr is not None and sys.stderr.isatty()
     reports: dict[str, FlipReport] = {}
     with (
         stopped_with("stopped"),
-        errors_written_to(request.files),
+        errors_written_to(files),
         showing_progress(asked.session) as session,
         workspace(memory, session.progress if is_watched else None),
     ):
-        updates = load_updates(asked.old, asked.news, session, request.question.renamed)
-        with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
-        size_reader = make_size_reader(with_pictures)
+        updates = load_updates(asked.old, asked.news, session, request.renamed)
+        pictured = next((loaded for loaded in updates if loaded.split is not None), updates[0])
         for new, loaded in zip(asked.news, updates, strict=True):
-            slicing = request.question.slicing_for(loaded.models, loaded.split)
-            report = _compare(request, loaded, replace(slicing, pictures=size_reader))
-            _write_outputs(request, loaded, report)
+            models = loaded.models
+            report = compare(models["old"], models["new"], with_models(request, loaded, pictured))
+            if loaded.split is not None:
+                report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
+            _write_outputs(asked, files, request.today, loaded, report)
             reports[new] = report.with_flips(SHOWN_FLIPS)
     return reports
 
 
-def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
+def _read_request(asked: EvaluateRequest, files: FlipFiles) -> ComparisonRequest:
     """Check the settings and read the files that they name, before any model is read.
 
-    Args:
-        asked: the settings.
-        models: every model that will be read.
-
     Raises:
-        UsageError, DataError: a setting, an output or a file cannot be used.
+        UsageError, DataError: a setting or a file cannot be used.
     """
-    files = read_files(asked, models)
     percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
     limits = Limits(
         **{key: percent / 100 for key, percent in percents.items() if percent is not None},
@@ -181,13 +145,16 @@ def _read_request(asked: EvaluateRequest, models: list[str]) -> Comparing:
             gate_file.refuse_flag("--allow-identical", "allow: [identical]")
         if asked.allow_unfinished:
             gate_file.refuse_flag("--allow-unfinished", "allow: [unfinished]")
-    question = read_question(asked, asked.min_slice)
+    request = read_comparison(asked, asked.min_slice)
     if gate_file is None:
-        _refuse_flags_without_use(asked, limits, question)
-    return Comparing(asked, question, limits, gate_file, files, today_in_utc())
+        _refuse_flags_without_use(asked, limits, request)
+    worst = SHOWN_FLIPS if files.page is None else MOST_FLIPS
+    if files.flips is not None or asked.append_history is not None:
+        worst = sys.maxsize  # the CSV file and the history take all flips
+    return replace(request, limits=limits, gate_file=gate_file, worst=worst, warnings=small_limits(limits))
 
 
-def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, question: Question) -> None:
+def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, request: ComparisonRequest) -> None:
     """Refuse --confidence without a limit, and --metadata without slices; only without a gate file.
 
     Raises:
@@ -198,55 +165,26 @@ def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, question: 
             f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr "
             "2"
         )
-    if asked.metadata is not None and not question.slicing.by:
+    if asked.metadata is not None and not request.slicing.by:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
 
 
-def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> FlipReport:
-    """Compare the old model with one replacement.
-
-    Args:
-        request: the comparison.
-        loaded: predictions of old and new model.
-        slicing: the slices.
-    """
-    report = compare(
-        loaded.models["old"],
-        loaded.models["new"],
-        ComparisonRequest(
-            old_classes=request.question.old_classes,
-            limits=request.limits,
-            class_map=request.question.class_map,
-            slicing=slicing,
-            gate_file=request.gate_file,
-            today=request.today,
-            worst=request.flips_needed,
-            identical=loaded.identical,
-            unfinished=loaded.unfinished,
-            warnings=[*loaded.warnings, *small_limits(request.limits)],
-        ),
-    )
-    if loaded.split is None:
-        return report
-    return report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
-
-
-def _write_outputs(request: Comparing, loaded: NamedModels, report: FlipReport) -> None:
+def _write_outputs(
+    asked: EvaluateRequest, files: FlipFiles, today: date, loaded: NamedModels, report: FlipReport
+) -> None:
     """Write the files of a comparison, add it to the history, and print what was written.
 
     Args:
-        request: the comparison.
+        asked: the settings.
+        files: to write.
+        today: the day in UTC.
         loaded: the models of the comparison.
-        report: its result, with `request.flips_needed` flips.
+        report: its result, with all flips that the files list.
     """
-    asked, files = request.asked, request.files
-    sources = None
-    if files.page is not None:
-        sources = provenance(sys.argv, digests_of_models(loaded), request.today)
-    written = files.write(report, loaded.models, asked.data_root, loaded.split, sources)
-    for path in written:
+    sources = None if files.page is None else provenance(sys.argv, digests_of_models(loaded), today)
+    for path in files.write(report, loaded.models, asked.data_root, loaded.split, sources):
         typer.echo(f"wrote {path}", err=True)
-    add_to_history(asked, lambda tag: make_release(report, request.today, tag))
+    add_to_history(asked, lambda tag: make_release(report, today, tag))
 
 
 def _show_and_gate(report: FlipReport, asked: EvaluateRequest) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import typer
 
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.question import read_question
+from mptctl.cli.question import read_comparison, with_models
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.evaluate_request import GateInitRequest
 from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.rules import today_in_utc
@@ -18,7 +16,6 @@ from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.inference.named_models import load_predictions
-from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.report.media.progress_bars import showing_progress
 
 
@@ -36,20 +33,10 @@ def write_gate_file(asked: GateInitRequest) -> None:
     if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     Outputs().add_file("--out", out).check([*files_read_for([old, new], asked.run_root), *asked.files])
-    question = read_question(asked)
+    question = read_comparison(asked)
     with showing_progress(asked.session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
-        request = ComparisonRequest(
-            old_classes=question.old_classes,
-            class_map=question.class_map,
-            slicing=replace(
-                question.slicing_for(found.models, found.split),
-                pictures=make_size_reader(found),
-            ),
-            identical=found.identical,
-            unfinished=found.unfinished,
-        )
-        report = compare(found.models["old"], found.models["new"], request)
+        report = compare(found.models["old"], found.models["new"], with_models(question, found, found))
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     if not report.counts.old_right:

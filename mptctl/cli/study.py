@@ -59,7 +59,7 @@ def train_study(asked: StudySettings) -> None:
         save_study_page(report, asked.report, sys.argv)
         typer.echo(f"wrote {asked.report}", err=True)
     show(report, "study:study_document", as_json=asked.as_json)
-    refuse_if_failed(report)
+    refuse_if_failed(report.study, report.runs)
 
 
 def _parse_seeds(text: str) -> list[int]:

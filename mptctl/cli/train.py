@@ -30,10 +30,10 @@ from mptctl.recipe import (
     load_recipe,
 )
 from mptctl.recipe.network import copy_network_keys
-from mptctl.release.adjust_report import AdjustRequest
+from mptctl.release.requests import AdjustSettings
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest
-from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest, refuse_too_short
+from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
 from mptctl.training.train_request import BaselineRequest, IndependentRequest, MptRequest, TrainSettings
 
 if TYPE_CHECKING:
@@ -235,23 +235,19 @@ def _run_training(inputs: Inputs, training: Training, log: list[TrackerName]) ->
     recipe = inputs.with_keys(training.keys, training.seed_offset)
     if recipe.method.init == "old" and not inputs.resumes:
         recipe = _with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.asked)
-    for note in _notes_on_unused_keys(inputs.asked, recipe):
-        typer.echo(note, err=True)
     folder = run_folder(inputs.asked.run_root, inputs.asked.name or training.name)
     if inputs.asked.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    split, only_old = inputs.split, training.only_old_classes
-    refuse_too_short(recipe, split, split.classes.num_old if only_old else len(split.classes.names))
     training = _choose_teachers(inputs, training, folder)
     old, root = training.old, inputs.asked.run_root
     request = RunRequest(
         recipe=recipe,
-        split=split,
+        split=inputs.split,
         folder=folder,
         old=None if old is None else find_checkpoint(old, root),
         refs=find_references(training.refs, root),
-        only_old_classes=only_old,
+        only_old_classes=training.only_old_classes,
         resume=inputs.asked.resume,
         overwrite=inputs.asked.overwrite,
     )
@@ -316,7 +312,7 @@ def _train_and_adjust(
     inputs: Inputs,
     training: Training,
     request: RunRequest,
-    adjustment: AdjustRequest | None,
+    adjustment: AdjustSettings | None,
     trackers: list[TrackerName],
 ) -> None:
     """Train, adjust if an adjustment is planned, and print the checkpoint and the next command, or JSON.
@@ -339,15 +335,6 @@ def _train_and_adjust(
     if not inputs.asked.as_json:
         typer.echo(next_command(words, inputs.asked.run_root), err=True)
     show(summary, lambda _: typer.echo(best), as_json=inputs.asked.as_json)
-
-
-def _notes_on_unused_keys(asked: TrainSettings, recipe: Recipe) -> list[str]:
-    """Notes on --set of k for a method without k: no error, since one --set may serve several commands."""
-    method = recipe.method.name
-    if row_of(method).bias:
-        return []
-    unused = sorted(asked.keys_set & {"method.k", "method.max_nfr"})
-    return [f"--set {key}: has no effect, since {method} has no k" for key in unused]
 
 
 def _recorded_teachers(folder: Path) -> dict[str, str]:

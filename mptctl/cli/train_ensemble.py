@@ -14,7 +14,7 @@ from mptctl.machine.facts import rank
 from mptctl.models.ownership import run_folder
 from mptctl.names import TrackerName
 from mptctl.report.trackers.tracker import require_trackers
-from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
+from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest
 from mptctl.training.train_request import EnsembleRequest
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def train_members(asked: EnsembleRequest) -> None:
     if asked.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    refuse_too_short(recipe, inputs.split, len(inputs.split.classes.names))
     request = RunRequest(
         recipe=recipe,
         split=inputs.split,

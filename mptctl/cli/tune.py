@@ -10,7 +10,7 @@ from typing import Any, get_args
 import typer
 from rich.console import Console
 
-from mptctl.cli.budget import budget_of_flags, refuse_without_budget
+from mptctl.cli.budget import refuse_without_budget
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, files_read_for
@@ -25,6 +25,7 @@ from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.names import Search
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, parse_key_axis
+from mptctl.release.requests import budget_of_flags
 from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance

@@ -76,6 +76,11 @@ class ComparisonRequest:
         """The gate file; an empty one where none is given."""
         return self.gate_file or GateFile()
 
+    @property
+    def renamed(self) -> frozenset[str]:
+        """Classes of the old model that `class_map` renames, merges or splits; none without a map."""
+        return frozenset() if self.class_map is None else frozenset(self.class_map.old)
+
 
 def compare(
     old: Predictions,

@@ -5,7 +5,7 @@ Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), sect
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
@@ -104,22 +104,26 @@ class CriterionRecipe(GroupWithSettings):
 
 
 def refuse_unused_settings(
-    recipe: CriterionRecipe, keys: Iterable[str], where: str, *, names: Collection[str] = ()
+    recipe: CriterionRecipe, given: Collection[str], where: str, *, written: str | None = None
 ) -> None:
     """Refuse settings of other criteria than the chosen one, since they change nothing.
 
     Args:
-        recipe: the group, with the name of the chosen criterion.
-        keys: keys of the group that the user gives; unknown keys pass.
+        recipe: the group, with the name of the chosen criterion. Settings at their defaults are allowed,
+            since the recipe of a run has every key.
+        given: keys of the group that the user gives, at their defaults too; unknown keys pass.
         where: name of the recipe in the message.
-        names: further criteria whose settings are allowed.
+        written: the criterion of the file or preset, whose settings may stand there although another
+            criterion was chosen.
 
     Raises:
         UsageError: names the setting, and the criterion that uses it.
     """
-    for key in keys:
+    defaults = type(recipe).model_fields
+    changed = [key for key in SETTING_OF if getattr(recipe, key) != defaults[key].default]
+    for key in (*given, *changed):
         owner = SETTING_OF.get(key, recipe.name)
-        if owner != recipe.name and owner not in names:
+        if owner != recipe.name and (key in given or owner != written):
             raise UsageError(
                 f"{where}: criterion.{key}: is a setting of {owner}, and changes nothing where "
                 f"criterion.name is {recipe.name}; set criterion.name={owner}, or leave it out"

@@ -15,7 +15,7 @@ from mptctl.files.explained import nearest
 from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import Source
-from mptctl.recipe.criterion import CriterionRecipe, refuse_unused_settings
+from mptctl.recipe.criterion import refuse_unused_settings
 from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.fields import Recipe
 from mptctl.recipe.own import KEYS, all_names
@@ -95,42 +95,17 @@ def load_recipe(
     # All layers together name the network; its config sets only keys that no layer sets.
     model = merged.get("model")
     if not of_run and isinstance(model, dict):
-        size = _typed_value("data.image_size", _data_of(merged).get("image_size", DataRecipe().image_size))
+        size = _typed_value("data.image_size", _group_of(merged).get("image_size", DataRecipe().image_size))
         keys = picture_keys_of_network(str(model.get("arch")), size) if isinstance(size, int) else {}
-        set_by_layers = {key for layer in layers for key in _data_of(layer)}
+        set_by_layers = {key for layer in layers for key in _group_of(layer)}
         merged = _merge(merged, {"data": {key: keys[key] for key in keys.keys() - set_by_layers}})
     recipe = validate_recipe(_read_class_weights(merged, name_or_file), name_or_file, of_run=of_run)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
-    set_keys = [override.partition("=")[0] for override in overrides]
-    where = f"recipe {name_or_file}"
-    _refuse_unused_settings_of_file(recipe.criterion, content.get("criterion") or {}, where)
-    refuse_unused_settings(recipe.criterion, _criterion_keys([*set_keys, *(fixed or {})]), where)
+    given = _criterion_keys([*(override.partition("=")[0] for override in overrides), *(fixed or {})])
+    written = _group_of(content, "criterion").get("name")
+    refuse_unused_settings(recipe.criterion, given, f"recipe {name_or_file}", written=written)
     return recipe
-
-
-def _refuse_unused_settings_of_file(
-    criterion: CriterionRecipe, written: Mapping[str, Any], where: str
-) -> None:
-    """Refuse settings in a file or preset that neither its own nor the final criterion uses.
-
-    Settings at their defaults are allowed, since the recipe of a run has every key.
-
-    Args:
-        criterion: group of the final recipe, after overrides.
-        written: the group `criterion` of the file or preset.
-        where: name of the recipe in the message.
-
-    Raises:
-        UsageError: names the setting.
-    """
-    defaults = CriterionRecipe.model_fields
-    changed = [
-        key
-        for key, value in written.items()
-        if key in defaults and _typed_value(f"criterion.{key}", value) != defaults[key].default
-    ]
-    refuse_unused_settings(criterion, changed, where, names=[written.get("name", defaults["name"].default)])
 
 
 def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
@@ -149,10 +124,10 @@ def _read_overrides(overrides: Sequence[str]) -> dict[Any, Any]:
     return changes
 
 
-def _data_of(layer: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """The group `data` of nested keys; empty where it is missing or no mapping."""
-    data = layer.get("data")
-    return data if isinstance(data, Mapping) else {}
+def _group_of(layer: Mapping[Any, Any], name: str = "data") -> Mapping[Any, Any]:
+    """A group of nested keys; empty where it is missing or no mapping."""
+    group = layer.get(name)
+    return group if isinstance(group, Mapping) else {}
 
 
 def _criterion_keys(keys: Iterable[str]) -> list[str]:
@@ -224,7 +199,8 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
             content[group].pop("settings", None)  # they are those of another part
     content = _merge(content, _nest_all(fixed))
     changed = validate_recipe(_read_class_weights(content, where), where)
-    refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}")
+    written = recipe.criterion.name
+    refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}", written=written)
     return changed
 
 

@@ -6,12 +6,9 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from mptctl.recipe.data import DataRecipe, Interpolation
-
-if TYPE_CHECKING:
-    from mptctl.recipe.fields import Recipe
+from mptctl.recipe.data import Interpolation
 
 _TIMM = "timm:"
 
@@ -55,20 +52,3 @@ def picture_keys_of_network(arch: str, image_size: int) -> dict[str, Any]:
 
     config = timm.get_pretrained_cfg(arch.removeprefix(_TIMM), allow_unregistered=True)
     return picture_keys(config.to_dict(), image_size) if config is not None else {}
-
-
-def network_notes(recipe: Recipe) -> list[str]:
-    """A list with a note on which picture keys are as in timm's config; empty without a config."""
-    keys = picture_keys_of_network(recipe.model.arch, recipe.data.image_size)
-    if not keys:
-        return []
-    config = DataRecipe.model_validate(keys)
-    same = [key for key in keys if getattr(recipe.data, key) == getattr(config, key)]
-    differing = [f"data.{key} ({_format(getattr(config, key))} there)" for key in keys if key not in same]
-    note = f"pictures as the config of {recipe.model.arch} has them: {', '.join(same) or 'nothing'}"
-    return [f"{note}; not {', '.join(differing)}" if differing else note]
-
-
-def _format(value: object) -> str:
-    """A value for a note; numbers of a tuple are separated by spaces."""
-    return " ".join(f"{number:g}" for number in value) if isinstance(value, tuple) else str(value)

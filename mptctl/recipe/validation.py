@@ -15,79 +15,6 @@ from mptctl.recipe.data import ROUNDING, SPEED, DataRecipe
 from mptctl.recipe.fields import MethodRecipe, Recipe
 from mptctl.recipe.own import KEYS, Kind, find_own, refuse_unknown, registered
 
-# Recipe keys by the names that other programs use for them.
-ALSO_CALLED = {
-    "accumulation_steps": "optim.accumulate",
-    "amp": "runtime.precision",
-    "architecture": "model.arch",
-    "augmentation": "data.transforms",
-    "auto_augment": "data.transforms",
-    "balanced": "data.sampling",
-    "batch": "optim.batch_size",
-    "bias": "method.k",
-    "class_balanced": "data.sampling",
-    "class_weight": "criterion.class_weights",
-    "color_jitter": "data.transforms",
-    "crop_pct": "data.eval_resize",
-    "cut_mix": "data.cutmix",
-    "cutmix_alpha": "data.cutmix",
-    "cutmix_prob": "data.mix_probability",
-    "drop_path_rate": "model.drop_path",
-    "early_stopping": "optim.patience",
-    "early_stopping_patience": "optim.patience",
-    "ema_decay": "optim.ema",
-    "eta_min": "optim.min_lr",
-    "focal_gamma": "criterion.gamma",
-    "freeze_backbone": "model.train",
-    "grad_accumulation": "optim.accumulate",
-    "gradient_accumulation_steps": "optim.accumulate",
-    "gradient_clip": "optim.clip_grad_norm",
-    "hflip": "data.flip",
-    "image_resolution": "data.image_size",
-    "img_size": "data.image_size",
-    "input_size": "data.image_size",
-    "label_smoothing": "criterion.smoothing",
-    "lambda": "method.lam",
-    "layer_lr_decay": "optim.layer_decay",
-    "learning_rate": "optim.lr",
-    "linear_probe": "model.train",
-    "llrd": "optim.layer_decay",
-    "loss": "criterion.name",
-    "lr_backbone": "optim.layer_decay",
-    "lr_base_scale": "optim.lr_scale",
-    "lr_base_size": "optim.lr_for_batch",
-    "lr_head": "optim.head_lr",
-    "lr_min": "optim.min_lr",
-    "max_epochs": "optim.epochs",
-    "mix_up": "data.mixup",
-    "mixup_alpha": "data.mixup",
-    "mixup_prob": "data.mix_probability",
-    "no_bias_decay": "optim.no_decay",
-    "no_weight_decay": "optim.no_decay",
-    "num_epochs": "optim.epochs",
-    "num_workers": "data.threads",
-    "optimizer": "optim.name",
-    "oversample": "data.sampling",
-    "pos_weight": "criterion.class_weights",
-    "pretrain": "model.pretrained",
-    "ra_magnitude": "data.transforms",
-    "rand_augment": "data.transforms",
-    "random_erase": "data.transforms",
-    "random_erasing": "data.transforms",
-    "reprob": "data.transforms",
-    "resize": "data.eval_resize",
-    "sampler": "data.sampling",
-    "scheduler": "optim.schedule",
-    "stochastic_depth": "model.drop_path",
-    "sync_bn": "runtime.sync_batchnorm",
-    "temperature": "method.tau",
-    "trivial_augment": "data.transforms",
-    "warmup": "optim.warmup_epochs",
-    "wd": "optim.weight_decay",
-    "weighted_sampler": "data.sampling",
-    "workers": "data.threads",
-}
-
 
 def validate_recipe(content: object, where: str, *, of_run: bool = False) -> Recipe:
     """Validate plain data as a recipe; keys that are missing get their defaults.
@@ -202,18 +129,16 @@ def recipe_keys() -> dict[str, Any]:
 
 
 def find_keys_by_name(name: str) -> list[str]:
-    """Find the dotted keys whose last part, or whose name in another program, is `name`.
+    """Find the dotted keys whose last part is `name`.
 
-    If there is none, find those of the most similar such name; an empty list if no name is similar.
+    If there is none, find those of the most similar name; an empty list if no name is similar.
 
-    >>> find_keys_by_name("learning_rate")
-    ['optim.lr']
+    >>> find_keys_by_name("epoch")
+    ['optim.epochs']
     """
     words: dict[str, list[str]] = {}
     for key in recipe_keys():
         words.setdefault(key.rpartition(".")[2], []).append(key)
-    for foreign_name, key in ALSO_CALLED.items():
-        words.setdefault(foreign_name, []).append(key)
     close = [name] if name in words else difflib.get_close_matches(name, words, n=1, cutoff=0.75)
     return words[close[0]] if close else []
 

@@ -29,9 +29,10 @@ from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
-from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen
+from mptctl.release.adjust_report import AdjustReport, Chosen
 from mptctl.release.measured import report_rates, validation_counts
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
+from mptctl.release.requests import SUFFIX, AdjustSettings
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Adjusted:
     choice: BiasChoice | None
 
 
-def adjust(request: AdjustRequest, session: Session) -> Adjusted:
+def adjust(request: AdjustSettings, session: Session) -> Adjusted:
     """Choose a shift and a temperature on the validation part, and write the adjusted run to a new folder.
 
     The test part is not read.
@@ -84,7 +85,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
 
-    loaded = load_predictions(request.names, session, part="val")
+    loaded = load_predictions(request.models, session, part="val")
     answers, remarks = _pair_with_old_classes(loaded, split)
     if request.budget is not None:
         _refuse_no_comparison(loaded, answers)
@@ -123,7 +124,7 @@ class _Selection:
     warnings: list[str]
 
 
-def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
+def _select(request: AdjustSettings, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
     """Choose a bias if there is a budget, then fit the temperature of the shifted logits if asked for."""
     epochs, choice, warning = count_candidates(checkpoint), None, None
     if request.budget is not None:
@@ -165,7 +166,7 @@ def default_name(path: Path, run_root: Path) -> str:
     return (folder.relative_to(root).as_posix() if is_below_root else folder.name) + SUFFIX
 
 
-def _refuse_contradictions(request: AdjustRequest) -> None:
+def _refuse_contradictions(request: AdjustSettings) -> None:
     """Raise UsageError for a request with nothing to adjust, a budget without an old model, or no run."""
     if request.budget is None and not request.temperature:
         raise UsageError("nothing to adjust: give --max-nfr, --max-er-increase or --temperature")
@@ -182,7 +183,7 @@ def _is_predictions(name: str) -> bool:
     return is_predictions_file(Path(name).expanduser())
 
 
-def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> None:
+def _refuse_second_choice(request: AdjustSettings, checkpoint: Checkpoint) -> None:
     """Raise UsageError for a budget on a run that was adjusted before."""
     before = checkpoint.meta.adjustment
     if before is not None and request.budget is not None:
@@ -243,7 +244,7 @@ def _fit_temperature(samples: ValidationSamples, bias: float) -> float:
 
 
 def _report(
-    request: AdjustRequest, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
+    request: AdjustSettings, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
 ) -> AdjustReport:
     """The report of an adjustment, with the rates of the adjusted model and of the model as it was."""
     choice, samples, bias = selection.choice, selection.samples, selection.bias
@@ -274,7 +275,7 @@ def _report(
 
 
 def _checkpoint_records(
-    request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
+    request: AdjustSettings, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
 ) -> tuple[CheckpointMeta, MetricsLine]:
     """The meta data of the adjusted checkpoint, and the first line of its log."""
     adjustment = Adjustment(

@@ -1,44 +1,12 @@
-"""A request to `adjust`, and its result: the object that it prints with ``--json``."""
+"""The result of `adjust`: the object that it prints with ``--json``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from mptctl.evaluation.bias.choice import Budget
 from mptctl.files import Model
-
-# Appended to the name of a run to name the adjusted one.
-SUFFIX = "-adjusted"
-
-
-@dataclass(frozen=True)
-class AdjustRequest:
-    """A run to adjust, and the limits of the adjustment.
-
-    Attributes:
-        new: the run to adjust: its name, its folder or a checkpoint of it.
-        old: the old model; None where only a temperature is fitted.
-        budget: limits that a shift has to keep; None: no shift.
-        temperature: fit a temperature.
-        name: of the run folder below the run root; None: the name of `new` with `SUFFIX`.
-        overwrite: replace a run that is in the folder.
-    """
-
-    new: str
-    old: str | None = None
-    budget: Budget | None = None
-    temperature: bool = False
-    name: str | None = None
-    overwrite: bool = False
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The models whose predictions are needed, by role."""
-        named = {"old": self.old, "new": self.new}
-        return {role: name for role, name in named.items() if name is not None}
 
 
 class Chosen(Model):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from mptctl.errors import UsageError
 from mptctl.files.request import (
     Confidence,
     Flag,
@@ -17,6 +18,12 @@ from mptctl.files.request import (
     argument,
 )
 from mptctl.names import ExportFormat
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.bias.choice import Budget
+
+# Appended to the name of a run to name the adjusted one.
+SUFFIX = "-adjusted"
 
 
 class AdjustSettings(ModelRequest):
@@ -39,6 +46,49 @@ class AdjustSettings(ModelRequest):
     """NFR against error as .svg or .png. (default: adjust.svg in the run folder)"""
     overwrite: Overwrite = False
     as_json: Json = False
+
+    @property
+    def budget(self) -> Budget | None:
+        """The limits that a shift has to keep; None: no shift. Raises UsageError as `budget_of_flags`."""
+        return budget_of_flags(self.max_nfr, self.max_er_increase, self.confidence)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The models whose predictions are needed, by role."""
+        return {"new": self.new} if self.old is None else {"old": self.old, "new": self.new}
+
+
+def budget_of_flags(
+    max_nfr: float | None, max_er_increase: float | None, confidence: float | None = None
+) -> Budget | None:
+    """The budget that flags name, as fractions; None without one.
+
+    Args:
+        max_nfr: percent.
+        max_er_increase: percentage points.
+        confidence: interval level; None: 0.95.
+
+    Raises:
+        UsageError: both limits are given, or one is out of range.
+    """
+    # Imported here, since help needs none of it, and scipy takes a third of a second.
+    from mptctl.evaluation.bias.choice import Budget
+    from mptctl.evaluation.limits import Limits
+
+    if max_nfr is not None and max_er_increase is not None:
+        raise UsageError(
+            "--max-nfr and --max-er-increase: one is the limit and the other what it costs; give one"
+        )
+    level = Budget.confidence if confidence is None else confidence
+    # As limits of the gate they are refused where one is out of range.
+    limits = Limits(
+        max_nfr=None if max_nfr is None else max_nfr / 100,
+        max_er_increase=None if max_er_increase is None else max_er_increase / 100,
+        confidence=level,
+    )
+    if not limits.given():
+        return None
+    return Budget(limits.max_nfr, limits.max_er_increase, level)
 
 
 class ExportRequest(Request):

@@ -58,6 +58,11 @@ class AnswersHead(Model):
     work: RunWork = Field(description="what training it took, counted")
     calibration: KeptCalibration = Field(description="what its confidence is worth, from all its logits")
 
+    @property
+    def has_new_classes(self) -> bool:
+        """Tells whether some classes of the split are new."""
+        return self.num_old < len(self.class_names)
+
 
 @dataclass(frozen=True)
 class PartAnswers:
@@ -138,6 +143,11 @@ class RunAnswers:
     def part(self, name: Part) -> PartAnswers:
         """The predictions on the part ``val`` or ``test``; KeyError for ``train``."""
         return {"val": self.val, "test": self.test}[name]
+
+    @property
+    def val_error(self) -> float:
+        """The error on the validation part as trained, a fraction."""
+        return float(np.mean(~self.val.right()))
 
 
 def settings_of(run: RunAnswers) -> str:

@@ -26,14 +26,8 @@ from mptctl.names import Part, Role, Session
 from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.comparison import Choice, ChoiceRow, Counted, Estimate, Noise
-from mptctl.studies.groups import (
-    Group,
-    count_once,
-    group_updates,
-    plain_by_replicate,
-    refuse_other_splits,
-)
-from mptctl.studies.post_hoc_bias import Shifted, shift_to_error_of
+from mptctl.studies.groups import Group, count_once, group_updates, plain_by_replicate
+from mptctl.studies.post_hoc_bias import shift_to_error_of
 from mptctl.studies.updates import Update, find_updates
 
 REDRAWS = 1_000
@@ -45,7 +39,7 @@ HALVES_SEED = 4
 
 # A training shifted by one half of its validation samples and counted, as part ``test``, on the other half;
 # then the other way round.
-BothWays = tuple[Shifted, Shifted]
+BothWays = tuple[Update, Update]
 
 
 def choose_update(
@@ -65,7 +59,6 @@ def choose_update(
     found = find_updates(folders, old, session, part="val")
     if not found.updates:
         raise UsageError("--choose: these are old models; name their updates")
-    refuse_other_splits(found.updates)
     updates, notes_on_copies = count_once(found.updates)
     return choose_among(updates, [*found.notes, *notes_on_copies])
 
@@ -94,8 +87,8 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
     target = max(groups, key=_val_error)
     rows = [_shift_both_ways(group, target) for group in groups]
     # (R, S, 2) counts and denominators over both halves.
-    flips = np.array([[[way.update.flips for way in ways] for ways in row] for row in rows]).sum(axis=2)
-    errors = np.array([[[way.update.errors for way in ways] for ways in row] for row in rows]).sum(axis=2)
+    flips = np.array([[[way.flips for way in ways] for ways in row] for row in rows]).sum(axis=2)
+    errors = np.array([[[way.errors for way in ways] for ways in row] for row in rows]).sum(axis=2)
     nfr, draws = flips[..., 0] / flips[..., 1], redraw_flips(rows)
     costs = [cost_of_updates(group.updates, plain) for group in groups]
     known = np.array([np.inf if cost.total is None else cost.total for cost in costs])
@@ -218,7 +211,7 @@ def _refuse_no_choice(groups: Sequence[Group], plain: Mapping[tuple[str, int], U
 
 def _val_error(group: Group) -> float:
     """The error of a row on the validation part as trained, mean over seeds, a fraction."""
-    return float(np.mean([np.mean(~update.run.val.right()) for update in group.updates]))
+    return float(np.mean([update.run.val_error for update in group.updates]))
 
 
 def divide(n: int) -> tuple[IntArray, IntArray]:
@@ -264,7 +257,7 @@ def redraw_flips(rows: Sequence[Sequence[BothWays]]) -> FloatArray:
     """
     redrawn = np.zeros((len(rows), len(rows[0]), REDRAWS))
     for s, (way, other) in enumerate(rows[0]):
-        n = len(way.update.run.val) + len(way.update.run.test)
+        n = len(way.run.val) + len(way.run.test)
         rng, block = np.random.default_rng([SEEDS["val"], n]), max(1, BLOCK // n)
         for start in range(0, REDRAWS, block):
             size = min(block, REDRAWS - start)
@@ -275,9 +268,9 @@ def redraw_flips(rows: Sequence[Sequence[BothWays]]) -> FloatArray:
                         ("val", chooses.shape[1]): chooses,
                         ("test", counts.shape[1]): counts,
                     }
-                    nfr = rates_of_draws(each.update.counted, weights)["nfr"]
-                    redrawn[i, s, start : start + size] += nfr * each.update.flips[1]
-        redrawn[:, s] /= way.update.flips[1] + other.update.flips[1]
+                    nfr = rates_of_draws(each.counted, weights)["nfr"]
+                    redrawn[i, s, start : start + size] += nfr * each.flips[1]
+        redrawn[:, s] /= way.flips[1] + other.flips[1]
     return redrawn
 
 
@@ -312,6 +305,6 @@ def _commands(group: Group, increase: float) -> list[str]:
     lines = [f"{train} {recipe}{' --ref ensemble' if refs > 1 else ''} --name {name}"]
     if refs:
         lines.insert(0, f"train-ref {recipe}" if refs == 1 else f"train-ensemble --size {refs} {recipe}")
-    if run.head.num_old < len(run.head.class_names):
+    if run.head.has_new_classes:
         lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
     return [f"mptctl {line}" for line in lines]

@@ -11,7 +11,6 @@ import numpy as np
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
     RESAMPLES,
-    FloatArray,
     interval_of_mean,
     observed_rates,
     redraw_rates,
@@ -42,11 +41,10 @@ from mptctl.studies.groups import (
     notes_on_missing_seeds,
     notes_on_plugins,
     plain_by_replicate,
-    refuse_other_splits,
     refuse_unknown_row,
 )
 from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error
-from mptctl.studies.tuning.record import read_tuning
+from mptctl.studies.tuning.record import Tuning, read_tuning
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.
@@ -54,7 +52,7 @@ CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "s
 
 
 # A row's rates, each by split and seed.
-RedrawnRow = Mapping[Column, RowRate]
+RedrawnRow = Mapping[Column, dict[Hashable, SeedRate]]
 # The table of a comparison: of each update and measure a number, None where it is not defined.
 MEASURES: Mapping[str, Callable[[Update], float | None]] = {
     "nfr": lambda update: update.rates.nfr.value,
@@ -95,36 +93,37 @@ def compare_runs(
         NonFiniteError: see `run_answers`.
     """
     found = find_updates(folders, old, session, part=part)
-    if found.updates:
-        refuse_other_splits(found.updates)
     updates, notes_on_copies = count_once(found.updates)
     unshifted = group_updates(updates)
     target = None if equal_error is None else find_row("--equal-error", equal_error, unshifted)
     if against is not None:
         own_row = [] if target is not None else [BIAS_ROW]
         refuse_unknown_row("--against", against, [*(group.name for group in unshifted), *own_row])
-    shifted = add_shifted_plain(unshifted) if target is None else at_equal_error(unshifted, target)
-    groups = shifted.groups
-    notes = [*found.notes, *notes_on_copies, *notes_on_missing_seeds(groups)]
-    notes += notes_on_plugins(groups) + _notes_on_tuning(groups)
-    notes += shifted.notes
-    base = next((group for group in groups if group.name == against), None)
-    if against is not None and base is None:
+    rival = None
+    if target is None:
+        groups, notes_on_shifts, rival = add_shifted_plain(unshifted)
+    else:
+        groups, notes_on_shifts = at_equal_error(unshifted, target)
+    tunings = {group.name: read_tuning(group.updates[0].run.folder) for group in groups}
+    notes = [*found.notes, *notes_on_copies, *notes_on_missing_seeds(groups), *notes_on_plugins(groups)]
+    notes += [_note_on_tuning(name, tuning) for name, tuning in tunings.items() if tuning is not None]
+    notes += notes_on_shifts
+    if against is not None and all(group.name != against for group in groups):
         notes.append(f"the table: no differences: it has no row {against}")
     most_seeds = max((len(group.updates) for group in groups), default=1)
     return Comparison(
-        rows=_build_rows(groups, plain_by_replicate(unshifted), base, all_shifted=target is not None),
+        rows=_build_rows(
+            groups, plain_by_replicate(unshifted), tunings, against, all_shifted=target is not None
+        ),
         part=part,
         equal_error=equal_error,
         against=against,
         old=_summarise_old_models(unshifted),
         calibration=_calibration_rows(found.old_models) if found.old_models else None,
         noise=Noise(
-            over="seeds and samples" if most_seeds > 1 else "samples",
-            resamples=RESAMPLES,
-            level=LEVEL,
+            over="seeds and samples" if most_seeds > 1 else "samples", resamples=RESAMPLES, level=LEVEL
         ),
-        bias_held_against={} if shifted.rival is None else {"all": shifted.rival},
+        bias_held_against={} if rival is None else {"all": rival},
         notes=notes,
     )
 
@@ -132,7 +131,8 @@ def compare_runs(
 def _build_rows(
     groups: Sequence[Group],
     plain: Mapping[tuple[str, int], Update],
-    base: Group | None,
+    tunings: Mapping[str, Tuning | None],
+    against: str | None,
     *,
     all_shifted: bool,
 ) -> list[ComparisonRow]:
@@ -141,7 +141,8 @@ def _build_rows(
     Args:
         groups: the rows.
         plain: the plain update of each split and seed, in units of which costs are given.
-        base: the row to which differences are given; None: no differences.
+        tunings: of each row, by its name; None where it was not tuned.
+        against: name of the row to which differences are given, if it is there; None: no differences.
         all_shifted: every update is shifted to the error of one row.
     """
     if not groups:
@@ -152,7 +153,7 @@ def _build_rows(
     ]
     redrawn = _redraw(groups)
     best, near = _find_best(table, groups, redrawn)
-    base_rates = next((redrawn[i] for i, group in enumerate(groups) if group is base), None)
+    base = next((rates for group, rates in zip(groups, redrawn, strict=True) if group.name == against), None)
     rows = []
     for i, group in enumerate(groups):
         updates, cost = group.updates, cost_of_updates(group.updates, plain)
@@ -170,26 +171,22 @@ def _build_rows(
                 cost=cost.total,
                 cost_parts=cost,
                 parameters=updates[0].run.head.work.parameters,
-                tuning=_tuning(updates, plain),
+                tuning=_cost_of_tuning(tunings[group.name], plain.get(updates[0].replicate)),
                 best=best[i],
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
-                differences=None
-                if base_rates is None or group is base
-                else _differences(redrawn[i], base_rates),
+                differences=None if base is None or group.name == against else _differences(redrawn[i], base),
             )
         )
     return rows
 
 
-def _redraw(groups: Sequence[Group]) -> Sequence[RedrawnRow]:
+def _redraw(groups: Sequence[Group]) -> list[RedrawnRow]:
     """The rates of each row, on the samples themselves and on draws, the same for all rows."""
     draws = iter(redraw_rates([update.counted for group in groups for update in group.updates]))
-    rows = []
+    rows = list[RedrawnRow]()
     for group in groups:
-        rates: list[tuple[Hashable, Mapping[str, float], Mapping[str, FloatArray]]] = [
-            (update.replicate, observed_rates(update.counted), next(draws)) for update in group.updates
-        ]
+        rates = [(update.replicate, observed_rates(update.counted), next(draws)) for update in group.updates]
         rows.append(
             {
                 column: {seed: SeedRate(observed[column], drawn[column]) for seed, observed, drawn in rates}
@@ -243,49 +240,39 @@ def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], U
 
     A part is None where its work or the plain training of a seed is not known.
     """
-    works = [update.run.head.work for update in updates]
-    units = [_unit(update, plain) for update in updates]
 
-    def mean(amounts: Sequence[float | None]) -> float | None:
-        pairs = zip(amounts, units, strict=True)
-        return spread([None if amount is None or not unit else amount / unit for amount, unit in pairs]).mean
+    def mean(part: str) -> float | None:
+        amounts = [getattr(update.run.head.work, part) for update in updates]
+        return spread(
+            [
+                _in_units(each, plain.get(update.replicate))
+                for each, update in zip(amounts, updates, strict=True)
+            ]
+        ).mean
 
-    return Cost(
-        own=mean([work.own for work in works]),
-        asked=mean([work.asked for work in works]),
-        taught=mean([work.taught for work in works]),
+    return Cost(own=mean("own"), asked=mean("asked"), taught=mean("taught"))
+
+
+def _in_units(operations: float | None, plain: Update | None) -> float | None:
+    """An amount of work in units of a plain training; None where one of both is not known."""
+    unit = None if plain is None else plain.run.head.work.own
+    return None if operations is None or not unit else operations / unit
+
+
+def _note_on_tuning(name: str, tuning: Tuning) -> str:
+    """A note on a row that its study tuned: what was chosen, out of how many trials, and by what."""
+    chosen = ", ".join(f"{key}={value}" for key, value in tuning.chosen.items())
+    return (
+        f"{name}: {chosen}: chosen among {len(tuning.trials)} trials by the validation part of seed "
+        f"{tuning.seed}, {sum(trial.within for trial in tuning.trials)} of them within the limit on the error"
     )
 
 
-def _unit(update: Update, plain: Mapping[tuple[str, int], Update]) -> float | None:
-    """The operations of the plain training of an update's seed; None where it is not known."""
-    training = plain.get(update.replicate)
-    return None if training is None else training.run.head.work.own
-
-
-def _notes_on_tuning(groups: Sequence[Group]) -> list[str]:
-    """A note on each row that its study tuned: what was chosen, out of how many trials, and by what."""
-    notes = []
-    for group in groups:
-        tuning = read_tuning(group.updates[0].run.folder)
-        if tuning is not None:
-            chosen = ", ".join(f"{key}={value}" for key, value in tuning.chosen.items())
-            notes.append(
-                f"{group.name}: {chosen}: chosen among {len(tuning.trials)} trials by the validation part of "
-                f"seed {tuning.seed}, {sum(trial.within for trial in tuning.trials)} of them within the "
-                "limit on the error"
-            )
-    return notes
-
-
-def _tuning(updates: Sequence[Update], plain: Mapping[tuple[str, int], Update]) -> RowTuning | None:
-    """The tuning of a row, its cost in plain trainings of its first seed; None where it was not tuned."""
-    tuning = read_tuning(updates[0].run.folder)
+def _cost_of_tuning(tuning: Tuning | None, plain: Update | None) -> RowTuning | None:
+    """The tuning of a row, its cost in units of a plain training; None where it was not tuned."""
     if tuning is None:
         return None
-    unit = _unit(updates[0], plain)
-    cost = None if tuning.work is None or not unit else tuning.work / unit
-    return RowTuning(trials=len(tuning.trials), chosen=tuning.chosen, cost=cost)
+    return RowTuning(trials=len(tuning.trials), chosen=tuning.chosen, cost=_in_units(tuning.work, plain))
 
 
 def _summarise_old_models(groups: Sequence[Group]) -> list[OldModels]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mptctl.data.split_file import SplitRequest
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.files.explained import nearest
 from mptctl.names import METHOD_NAMES, Init
+from mptctl.recipe import differences
 from mptctl.studies.answers_file import RunAnswers, answers_digest, settings_of
 from mptctl.studies.updates import Update
 
@@ -57,82 +57,72 @@ def name_of_training(method: str, init: Init) -> str:
     return f"{'plain' if method == PLAIN else method} from the {INIT_NAMES[init]} weights"
 
 
-def refuse_other_splits(updates: Sequence[Update]) -> None:
-    """Refuse runs whose splits differ in more than their seed.
-
-    Raises:
-        CheckpointError: splits differ in another setting, or splits of one seed differ; the message names two
-            runs and the difference.
-    """
-    first = updates[0].run
-    expected = _split_settings(first)
-    first_of_seed: dict[int, RunAnswers] = {}
-    for run in [update.run for update in updates]:
-        settings, seed = _split_settings(run), run.head.request.seed
-        differences = [
-            f"{name} {expected[name]} or {value}"
-            for name, value in settings.items()
-            if value != expected[name]
-        ]
-        if differences:
-            raise _error_of_other_split(run, first, "; ".join(differences))
-        same_seed = first_of_seed.setdefault(seed, run)
-        if run.head.split_fingerprint != same_seed.head.split_fingerprint:
-            raise _error_of_other_split(run, same_seed, f"other pictures or classes with split seed {seed}")
-
-
-def _error_of_other_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
-    """The error that two runs are of different splits."""
-    return CheckpointError(
-        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split"
-    )
-
-
 def count_once(updates: Sequence[Update]) -> tuple[list[Update], list[str]]:
     """Leave out updates that are there twice; return the others, and a note on each that is left out.
 
     Two updates are one where their checkpoints are copies, where their kept predictions are equal under
     another name or seed, or where the same training was done twice, for instance with more threads.
+
+    Raises:
+        CheckpointError: splits differ in more than their seed, or splits of one seed differ; the message
+            names two runs and the difference.
     """
-    first_with: dict[_Identity, Update] = {}
-    once, notes = [], []
+    first_with: dict[tuple[str, ...], Update] = {}
+    first_of_seed: dict[int, RunAnswers] = {}
+    once, notes = list[Update](), list[str]()
     for update in updates:
+        _refuse_other_split(update.run, updates[0].run, first_of_seed)
         identities = _identities(update)
-        shared = [identity for identity in identities if identity in first_with]
-        if shared:
-            first = first_with[shared[0]].run.folder
-            notes.append(f"{update.run.folder}: left out: {shared[0].relation} {first}")
+        shared = next((identity for identity in identities if identity in first_with), None)
+        if shared is not None:
+            notes.append(f"{update.run.folder}: left out: {shared[0]} {first_with[shared].run.folder}")
             continue
-        for identity in identities:
-            first_with[identity] = update
+        first_with |= dict.fromkeys(identities, update)
         once.append(update)
     return once, notes
 
 
-class _Identity(NamedTuple):
-    """One way to recognise an update; two updates that share an identity are the same.
+def _refuse_other_split(run: RunAnswers, first: RunAnswers, first_of_seed: dict[int, RunAnswers]) -> None:
+    """Refuse a run of another split than the first of all runs, and than the first of its seed.
 
-    Attributes:
-        relation: of the later update to the earlier one, as a verb phrase for a note.
-        facts: that both have in common.
+    Raises:
+        CheckpointError: as `count_once`.
     """
+    head, other = run.head, first_of_seed.setdefault(run.head.request.seed, run)
+    pairs = [
+        *differences(first.head.request, head.request),
+        ("old classes", first.head.num_old, head.num_old),
+        ("classes", len(first.head.class_names), len(head.class_names)),
+    ]
+    reasons = [
+        f"{name} {was} or {now}"
+        for name, was, now in pairs
+        if was != now and name not in ("seed", "data_root")
+    ]
+    if reasons:
+        other = first
+    elif head.split_fingerprint != other.head.split_fingerprint:
+        reasons = [f"other pictures or classes with split seed {head.request.seed}"]
+    if reasons:
+        raise CheckpointError(
+            f"{run.folder}: is of another split than {other.folder} ({'; '.join(reasons)}); compare runs of "
+            "one split"
+        )
 
-    relation: str
-    facts: tuple[str, ...]
 
+def _identities(update: Update) -> list[tuple[str, ...]]:
+    """The ways to recognise an update; two updates that share one are the same.
 
-def _identities(update: Update) -> list[_Identity]:
-    """The identities of an update, by which `count_once` finds it again."""
+    Each begins with the relation of the later update to the earlier one, as a verb phrase for a note, and
+    then has the facts that both have in common.
+    """
     run, old = update.run, update.old.head.digest
     split, settings = run.head.split_fingerprint, settings_of(run)
     training = json.dumps([split, run.head.teachers, run.recipe.runtime.seed])
     return [
-        _Identity("is the model of", (run.head.digest, split, old)),
-        _Identity("has the weights of", (settings, answers_digest(run))),
-        _Identity(
-            "is the same training (split, seed, settings, teachers) as",
-            (settings, training, old),
-        ),
+        ("is the model of", run.head.digest, split, old),
+        ("has the weights of", settings, answers_digest(run)),
+        ("is the same training (split, seed, settings, teachers) as", settings, training, old),
     ]
 
 
@@ -147,18 +137,13 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
         updates: each counted once.
     """
     same_settings = _divide(updates, lambda update: (settings_of(update.run), settings_of(update.old)))
-    groups = _name_apart(
-        [_make_group(row) for same in same_settings for row in _one_a_seed(same)],
-        lambda update: f" ({update.run.folder.name})",
-        lambda update: f" ({_study_of(update).name})",
-        lambda update: f" ({update.run.folder.parent})",
-    )
+    groups = _name_apart([_make_group(row) for same in same_settings for row in _one_a_seed(same)])
     return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
 
 
-def _study_of(update: Update) -> Path:
+def _study_of(run: Path) -> Path:
     """The folder of a study, in which each seed has a folder with its runs; else the folder with the run."""
-    parent = update.run.folder.absolute().parent
+    parent = run.absolute().parent
     return parent.parent if parent.name.isdecimal() else parent
 
 
@@ -204,23 +189,23 @@ def _make_group(updates: Sequence[Update]) -> Group:
     return Group(name, method.name, by_seed)
 
 
-def _name_apart(groups: list[Group], *endings: Callable[[Update], str]) -> list[Group]:
+def _name_apart(groups: list[Group]) -> list[Group]:
     """Append endings to the names of groups until no two groups share a name.
 
-    Args:
-        groups: of any names.
-        endings: each makes an ending from the first update of a group. It is appended where groups of one
-            name have different endings; names that are still shared get the next ending.
+    An ending is of the first update of a group: its run's name, the name of its study, or its folder. It is
+    appended where groups of one name have different ones; names that are still shared get the next ending.
     """
+    endings: tuple[Callable[[Path], Path | str], ...] = (
+        lambda run: run.name,
+        lambda run: _study_of(run).name,
+        lambda run: run.parent,
+    )
     for ending in endings:
-        endings_of: dict[str, set[str]] = defaultdict(set)
-        for group in groups:
-            endings_of[group.name].add(ending(group.updates[0]))
+        named = [(group, f" ({ending(group.updates[0].run.folder)})") for group in groups]
+        shared = Counter(name for name, _ in {(group.name, added) for group, added in named})
         groups = [
-            group._replace(name=group.name + ending(group.updates[0]))
-            if len(endings_of[group.name]) > 1
-            else group
-            for group in groups
+            group._replace(name=group.name + added) if shared[group.name] > 1 else group
+            for group, added in named
         ]
     return groups
 
@@ -267,17 +252,6 @@ def plain_by_replicate(groups: Sequence[Group]) -> dict[tuple[str, int], Update]
         if settings_of(update.run) == settings_of(updates[0].run):
             plain.setdefault(update.replicate, update)
     return plain
-
-
-def _split_settings(run: RunAnswers) -> dict[str, object]:
-    """The settings of a split without its seed and data root, and its numbers of classes."""
-    head, request = run.head, run.head.request
-    settings = {
-        name: getattr(request, name)
-        for name in SplitRequest.model_fields
-        if name not in ("seed", "data_root")
-    }
-    return settings | {"old classes": head.num_old, "classes": len(head.class_names)}
 
 
 def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,68 +15,43 @@ from mptctl.studies.groups import Group
 from mptctl.studies.updates import PART_NAMES, Update
 
 
-class ShiftedRows(NamedTuple):
-    """The rows of a table, some of them shifted by a bias chosen on the validation part.
-
-    Attributes:
-        groups: the rows.
-        notes: for the reader of their numbers.
-        rival: the row to whose validation error the plain update was shifted, in a row of its own; None where
-            there is no such row.
-    """
-
-    groups: list[Group]
-    notes: list[str]
-    rival: str | None = None
-
-
-class Shifted(NamedTuple):
-    """A shifted update, and whether its error is at most that of its rival; else its error is the lowest."""
-
-    update: Update
-    is_reached: bool
-
-
-def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
+def add_shifted_plain(groups: Sequence[Group]) -> tuple[list[Group], list[str], str | None]:
     """Add a row of the plain update shifted to the validation error of the best MPT row, after the plain one.
 
     That is the MPT row of the lowest mean NFR on validation. The shift of each seed is chosen on the
-    validation part; the test part chooses nothing. Where no such row can be made, a note says why; lack of a
-    plain update, of MPT rows or of new classes gives no note.
+    validation part; the test part chooses nothing.
+
+    Returns:
+        The rows; notes, of which one says why there is no such row, but for lack of a plain update, of MPT
+        rows or of new classes; and the name of the MPT row, None where the row was not added.
     """
     rows = list(groups)
     plain = next((group for group in groups if group.is_plain), None)
     rivals = [group for group in groups if group.method.startswith("mpt")]
-    if not rivals or plain is None or not _has_new_classes(plain):
-        return ShiftedRows(rows, [])
+    if not rivals or plain is None or not any(update.run.head.has_new_classes for update in plain.updates):
+        return rows, [], None
     # Keep the rivals with the most seeds in common with the plain row.
     common = [len(plain.seeds & rival.seeds) for rival in rivals]
     rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
-        note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
-        return ShiftedRows(rows, [note])
+        return rows, [f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"], None
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     shifted = shift_to_error_of(best, plain, least_bias=0.0)
     notes = _notes_on_missed(shifted, BIAS_ROW, best.name)
-    updates = [each.update for each in shifted if each.is_reached]
-    if not updates:
+    reached = [update for update in shifted if update.is_reached]
+    if not reached:
         no_seed = f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"
-        return ShiftedRows(rows, notes or [no_seed])
-    rows.insert(rows.index(plain) + 1, Group(BIAS_ROW, BIAS_ROW, updates))
-    return ShiftedRows(rows, notes, best.name)
+        return rows, notes or [no_seed], None
+    rows.insert(rows.index(plain) + 1, Group(BIAS_ROW, BIAS_ROW, reached))
+    return rows, notes, best.name
 
 
-def _has_new_classes(group: Group) -> bool:
-    """Tells whether one of the splits of a row has new classes."""
-    return any(update.run.head.num_old < len(update.run.head.class_names) for update in group.updates)
-
-
-def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[str]:
+def _notes_on_missed(shifted: Sequence[Update], name: str, rival: str) -> list[str]:
     """A note on the updates of a row that no shift brings to the error of another, with their flips.
 
     Flips of updates that err differently say little of each other, so these are left out.
     """
-    missed = [each.update for each in shifted if not each.is_reached]
+    missed = [update for update in shifted if not update.is_reached]
     if not missed:
         return []
     part = PART_NAMES[missed[0].part]
@@ -92,7 +66,7 @@ def _notes_on_missed(shifted: Sequence[Shifted], name: str, rival: str) -> list[
     ]
 
 
-def shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Shifted]:
+def shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Update]:
     """Give each update of a row the largest bias at which its validation error is at most another row's.
 
     Args:
@@ -105,9 +79,10 @@ def shift_to_error_of(rival: Group, group: Group, least_bias: float) -> list[Shi
     for update in group.updates:
         if update.replicate in rival_runs:
             run = rival_runs[update.replicate]
-            bias, is_reached = bias_at_error(update.run.val, float(np.mean(~run.val.right())), least_bias)
-            of_seed = replace(update, bias=bias, rival=run, least_bias=least_bias)
-            shifted.append(Shifted(of_seed, is_reached))
+            bias, is_reached = bias_at_error(update.run.val, run.val_error, least_bias)
+            shifted.append(
+                replace(update, bias=bias, rival=run, least_bias=least_bias, is_reached=is_reached)
+            )
     return shifted
 
 
@@ -133,7 +108,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
+def at_equal_error(groups: Sequence[Group], target: Group) -> tuple[list[Group], list[str]]:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -168,7 +143,7 @@ def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
                 f"{target.name} has none of them"
             )
         notes += _notes_on_missed(shifted, group.name, target.name)
-        kept = [each.update for each in shifted if each.is_reached]
+        kept = [update for update in shifted if update.is_reached]
         if kept:
             shifted_groups.append(group._replace(updates=kept))
-    return ShiftedRows(shifted_groups, notes)
+    return shifted_groups, notes

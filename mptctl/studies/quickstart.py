@@ -118,7 +118,8 @@ def quickstart(
         with RunDir(folders[name]).locked("replace"):
             RunDir(folders[name]).remove_run_files()
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
-    refuse_if_failed(run_study(request, on_update, log))
+    report = run_study(request, on_update, log)
+    refuse_if_failed(report.study, report.runs)
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
     models = found.models
     all_flips = ComparisonRequest(worst=len(models[OLD]))

@@ -24,7 +24,7 @@ from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import refuse_untrainable_runs, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
-from mptctl.studies.study_report import Board, StudyReport
+from mptctl.studies.study_report import Board, StudyReport, StudyRow
 from mptctl.studies.study_state import Standing, find_standings, make_splits
 from mptctl.studies.tuning.record import Tuning, write_tuning
 from mptctl.studies.tuning.trials import PlannedTrial, choose_tunings, plan_trials, with_tunings
@@ -138,12 +138,7 @@ def _tune(
     _refuse_untrainable_on(runs, splits)
     board = Board(runs, splits, find_standings(runs, splits), on_update)
     _train(request, board, log, stop)
-    failed = [f"{row.seed}/{row.run} ({row.error})" for row in board.rows() if row.status != "done"]
-    if failed:
-        raise MptctlError(
-            f"study {request.study.name}: {len(failed)} trials failed: {some(failed, separator='; ')}; mend "
-            "what is wrong and start the same command again"
-        )
+    refuse_if_failed(request.study.name, board.rows())
     tunings = choose_tunings(request.study, trials, request.run_root)
     return replace(request, study=with_tunings(request.study, tunings)), tunings
 
@@ -202,20 +197,20 @@ def plan_runs(
     return runs, find_standings(runs, splits)
 
 
-def refuse_if_failed(report: StudyReport) -> None:
-    """Raise an error if runs of a study failed.
+def refuse_if_failed(study: str, rows: Sequence[StudyRow]) -> None:
+    """Raise an error if runs of a study, given by its name, failed.
 
     Raises:
         MptctlError: names the failed runs, and those that were not trained since a teacher failed.
     """
-    if not report.failed:
+    failed = [f"{row.seed}/{row.run} ({row.error})" for row in rows if row.status == "failed"]
+    if not failed:
         return
-    failed = [f"{row.seed}/{row.run} ({row.error})" for row in report.failed]
-    blocked = [f"{row.seed}/{row.run}" for row in report.runs if row.status == "blocked"]
+    blocked = [f"{row.seed}/{row.run}" for row in rows if row.status == "blocked"]
     wanting = f"; not trained for want of them: {some(blocked)}" if blocked else ""
     raise MptctlError(
-        f"study {report.study}: {len(failed)} of {len(report.runs)} runs failed: "
-        f"{some(failed, separator='; ')}{wanting}; mend what is wrong and start the same command again"
+        f"study {study}: {len(failed)} of {len(rows)} runs failed: {some(failed, separator='; ')}{wanting}; "
+        "mend what is wrong and start the same command again"
     )
 
 

@@ -38,6 +38,7 @@ class Update:
         rival: the run at whose validation error the bias was chosen, and is chosen again on each draw of the
             bootstrap; None where the bias was not chosen.
         least_bias: the smallest bias that could be chosen.
+        is_reached: whether its validation error is at most that of the rival; else it is the lowest.
     """
 
     run: RunAnswers
@@ -46,6 +47,7 @@ class Update:
     part: Part = "test"
     rival: RunAnswers | None = None
     least_bias: float = 0.0
+    is_reached: bool = True
 
     @property
     def replicate(self) -> tuple[str, int]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from mptctl.errors import UsageError, some
+from mptctl.errors import UsageError
 from mptctl.methods.own import try_out
 from mptctl.methods.rows import refuse_if_never_on, row_of
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
 from mptctl.recipe.own import own_parts
-from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.optimizer.optim import learning_rate
 from mptctl.training.request import RunRequest
 
-# A class with fewer training pictures brings a warning.
-FEW = 10
 # A step schedule that ends below this part of its first learning rate brings a warning. ImageNet's usual
 # 90 epochs end at a hundredth.
 LOWEST_USEFUL_RATE = 1e-3
@@ -31,7 +25,7 @@ LEFT_OUT, ADVISED_STEPS = 0.1, 10
 
 
 def check_request(request: RunRequest, device: torch.device, workers: int = 1) -> list[str]:
-    """Check a request, and return warnings of few pictures, schedule and batch size, and further notes.
+    """Check a request, and return warnings of schedule and batch size, and further notes.
 
     Args:
         request: the run.
@@ -56,11 +50,9 @@ def check_request(request: RunRequest, device: torch.device, workers: int = 1) -
     )
     refuse_untrainable(recipe, size, device, workers)
     return [
-        *warn_of_few_pictures(request.class_names, counts),
         *warn_of_short_schedule(recipe.optim),
         *warn_of_large_batches(recipe, int(counts.sum())),
         *_note_patience(recipe.optim.patience, size.held_out),
-        *network_notes(recipe),
     ]
 
 
@@ -162,25 +154,6 @@ def _note_patience(patience: int | None, held_out: int) -> list[str]:
             "--val-fraction above 0, or set it to null"
         )
     return [f"ends sooner after {patience} epochs without a lower validation error (optim.patience)"]
-
-
-def warn_of_few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
-    """Return a warning that names the classes with fewer than FEW training pictures, or no warning.
-
-    Args:
-        names: of the classes.
-        counts: (C,) training pictures of each class.
-
-    >>> warn_of_few_pictures(["cat", "dog"], np.array([40, 3]))
-    ['warning: fewer than 10 training pictures: dog (3); what is learnt of so few depends on which they are']
-    """
-    few = [f"{names[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW).tolist()]
-    if not few:
-        return []
-    return [
-        f"warning: fewer than {FEW} training pictures: {some(few)}; what is learnt of so few depends on "
-        "which they are"
-    ]
 
 
 def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:

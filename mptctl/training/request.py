@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.split import Split
-from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
@@ -86,18 +85,3 @@ class RunRequest:
         folder = RunDir(self.folder)
         begun = folder.last.exists() or folder.previous.exists()
         return replace(self, resume=begun, overwrite=not begun)
-
-
-def refuse_too_short(recipe: Recipe, split: Split, num_classes: int) -> None:
-    """Refuse a run that ends before its method begins; reads no picture and no teacher.
-
-    Args:
-        recipe: of the run.
-        split: the data.
-        num_classes: number of classes of the trained model.
-
-    Raises:
-        UsageError: the run is too short; the message names the key that ends it and the value that it needs.
-    """
-    pictures = len(split.indices("train", num_classes))
-    refuse_if_never_on(recipe, pictures // recipe.optim.batch_size)

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from mptctl.data.split_file import SplitFile, parse_split_file
-from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.methods.rows import nfr_budget
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
@@ -22,8 +21,6 @@ from mptctl.training.run import RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
-# Keys that a run without teachers never reads.
-TEACHER_KEYS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: list[str]) -> RunState:
@@ -70,11 +67,6 @@ def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: l
             f"warning: JPEG files were decoded by {before.jpeg_decoder} until here, and are by "
             f"{meta.jpeg_decoder} from here on; where pixels differ, so do the weights"
         )
-    if _have_other_times(folder, request.split.file):
-        notes.append(
-            "warning: times of picture files differ since this run began: pictures may have been replaced, "
-            "and then the run goes on with others"
-        )
     notes += _note_changed_plugins(folder, request.recipe)
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
@@ -91,15 +83,6 @@ def _note_changed_plugins(folder: RunDir, recipe: Recipe) -> list[str]:
         for was in folder.read_own()
         if digests.get((was.kind, was.name), was.digest) != was.digest
     ]
-
-
-def _have_other_times(folder: RunDir, split: SplitFile) -> bool:
-    """Tell whether the copy of the split in a run's folder has another manifest, of an equal fingerprint."""
-    try:
-        begun = parse_split_file(folder.split.read_bytes(), folder.split)
-    except (OSError, DataError):
-        return False
-    return begun.manifest_digest != split.manifest_digest
 
 
 def training_state(student: Student) -> dict[str, Any]:
@@ -186,8 +169,6 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
     may_change = list_changeable_keys() | longer
-    if not before.teachers and not now.teachers:
-        may_change |= TEACHER_KEYS
     lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"

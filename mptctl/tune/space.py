@@ -10,7 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import distance_of, mpt_method
 from mptctl.names import Search as Search
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import Axis, TrialSettings, Value, recipe_at, rounded
+from mptctl.recipe.search import Axis, TrialSettings, Value, parse_key_axis, recipe_at, rounded
 
 # Axis -> key of the recipe. The order is that of flags, names and tables.
 KEYS = {
@@ -40,23 +40,19 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
         if not names or any(part not in ("kl", "lm") for part in names):
             raise UsageError(f"{flag}: must be kl, lm, or both as kl,lm")
         return Axis(name=name, values=names)
-    separator = ":" if ":" in text else ","
+    low, is_range, high = text.partition(":")
     try:
-        parsed = map(float, text.split(separator))
-        numbers = tuple({f"{number:g}": number for number in parsed}.values())  # names of trials differ
-    except ValueError:
-        raise UsageError(f"{flag}: write values as 0,0.5,1 or a range as 0:8") from None
-    if not all(math.isfinite(number) for number in numbers):
-        raise UsageError(f"{flag}: holds a number that is not finite; write values as 0,0.5,1")
-    if separator == ",":
-        return Axis(name=name, values=numbers)
-    if search == "grid":
+        axis = parse_key_axis(f"{KEYS[name]}={low}..{high}" if is_range else f"{KEYS[name]}={text}")
+        numbers = [float(value) for value in axis.values]
+    except (UsageError, ValueError):
+        numbers = [math.nan]
+    if not all(map(math.isfinite, numbers)):
+        raise UsageError(f"{flag}: write finite numbers as 0,0.5,1, or a range as 0:8, the smaller first")
+    if is_range and search == "grid":
         raise UsageError(
             f"{flag}: a grid needs values, such as 0,0.5,1; ranges are for --search random or optuna"
         )
-    if len(numbers) != 2 or numbers[0] >= numbers[1]:
-        raise UsageError(f"{flag}: a range is LOW:HIGH with LOW below HIGH, such as 0:8")
-    return Axis(name=name, range=(numbers[0], numbers[1]))
+    return axis.model_copy(update={"name": name})
 
 
 def grid(axes: Sequence[Axis]) -> list[TrialSettings]:

@@ -174,7 +174,7 @@ def test_a_method_without_teachers_is_refused() -> None:
         (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
         (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, floor-graph, published, ours"),
         (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
-        (("--clock", "wal"), "--clock: no such value: 'wal'; did you mean wall?"),
+        (("--clock", "wal"), "--clock: 'wal' is not one of 'wall', 'cpu'"),
         (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
     ],
 )

@@ -69,6 +69,3 @@ def test_what_contradicts_a_budget(teachers: Path, mptctl: CommandLine) -> None:
     done = mptctl("train-mpt", "--run-root", teachers, "--max-nfr", "0.01", "--dry-run")
     assert done.returncode == 2
     assert "validation pictures of old classes cannot show it" in done.stderr
-    words = ("--run-root", teachers, "--set", "method.max_nfr=2", "--print-recipe")
-    done = mptctl("train-baseline", "pct-kl", *words)
-    assert "--set method.max_nfr: has no effect, since pct-kl has no k" in done.stderr

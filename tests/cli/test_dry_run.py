@@ -119,20 +119,6 @@ def test_a_dry_run_takes_what_a_partial_file_leaves_open_from_the_splits_preset(
     assert whole["recipe"] == "digits"
 
 
-def test_a_dry_search_decodes_and_writes_nothing(mptctl: CommandLine, unreadable: Path) -> None:
-    before = tree(unreadable)
-    flags = ("--run-root", unreadable, *KEYS, "--k", "2,4", "--dry-run")
-    done = mptctl("tune", *flags, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    plan = json.loads(done.stdout)
-    assert (plan["trials"], plan["names"]) == (2, ["kl-k2", "kl-k4"])
-    assert (plan["first"]["k"], plan["first"]["pictures"]["train"]) == (2.0, 32)
-    found = mptctl("tune", *flags[:-3], "--search", "optuna", "--trials", "5", "--dry-run", "--json")
-    assert json.loads(found.stdout)["names"] is None
-    assert "nothing was written" in mptctl("tune", *flags).stdout
-    assert tree(unreadable) == before
-
-
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
@@ -149,23 +135,6 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
     done = mptctl("train-mpt", "--run-root", unreadable, *KEYS, *flags, "--dry-run", "--json")
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
-    assert tree(unreadable) == before
-
-
-@pytest.mark.parametrize(
-    ("key", "least"),
-    [("optim.epochs=6", "optim.epochs to at least 7"), ("optim.max_steps=48", "at least 49")],
-)
-def test_elodi_that_never_begins_is_refused_before_anything_else(
-    mptctl: CommandLine, unreadable: Path, key: str, least: str
-) -> None:
-    before = tree(unreadable)
-    flags = ("--run-root", unreadable, *KEYS, "--set", key)
-    # Not even a teacher that is not there is looked for.
-    done = mptctl("train-baseline", "elodi", *flags, "--old", "nobody")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "method.elodi_start_epoch 6" in done.stderr
-    assert least in done.stderr
     assert tree(unreadable) == before
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.data.split import make_split
-from mptctl.training.dry_run import DryRun
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -115,18 +113,6 @@ def test_a_table_is_planned_by_the_rows_that_its_split_will_have(mptctl: Command
     # Twenty pictures a class are left, and the old model knows two of the four classes.
     assert [row["steps"] for row in json.loads(done.stdout)["runs"]] == [15, 30, 30, 30]
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_training_verb_says_what_its_run_will_take(mptctl: CommandLine, digits_root: Path) -> None:
-    words = (
-        "train-ref", "--run-root", digits_root, "--device", "cpu", "--set", "optim.epochs=100", "--dry-run",
-    )  # fmt: skip
-    done = mptctl(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    plan = DryRun.model_validate_json(done.stdout)
-    assert plan.estimate.seconds == pytest.approx(plan.estimate.step_seconds * plan.total_steps, rel=0.01)
-    assert plan.estimate.seconds > 0
-    assert any(line.startswith("takes       about ") for line in describe_dry_run(plan))
 
 
 def test_a_study_that_plans_no_run_is_refused(mptctl: CommandLine, tmp_path: Path) -> None:

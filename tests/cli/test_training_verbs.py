@@ -165,14 +165,6 @@ def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
         assert any(not torch.equal(ce[key], ls[key]) for key in ce), verb
 
 
-def test_a_recipe_of_calibrated_training_can_be_run(mptctl: CommandLine, split: Split) -> None:
-    small = ("--set", "optim.batch_size=2", "--set", "criterion.name=mbls", "--device", "cpu")
-    words = ("train-old", "--run-root", split.run_root, "--name", "new", "--recipe", "cifar10-calibration")
-    out = mptctl(*words, *small, "--dry-run")
-    assert out.returncode == 0, out.stderr
-    assert "resnet50" in out.stdout + out.stderr
-
-
 @pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
 def test_networks_of_calibrated_training_answer_for_each_class(name: str) -> None:
     recipe = load_recipe(name, ("criterion.name=mbls",))

@@ -11,11 +11,10 @@ import pytest
 import mptctl as package
 from mptctl.data.split import make_split
 from mptctl.errors import CheckpointError
-from mptctl.evaluation.bias.choice import Budget
 from mptctl.inference.named_models import load_predictions
 from mptctl.names import Session
 from mptctl.release.adjust import adjust
-from mptctl.release.adjust_report import AdjustRequest
+from mptctl.release.requests import AdjustSettings
 from tests.common import CommandLine
 from tests.evaluation.files import write
 from tests.faults.test_gate_rules import write_gate
@@ -119,7 +118,7 @@ def test_row_80_adjust_refuses_such_an_old_model(runs: Path, tmp_path: Path, ans
     old = write(
         tmp_path / "old.npz", id=model.ids, label=model.labels, pred=wrong[answer], classes=model.classes
     )
-    request = AdjustRequest(new="new", old=str(old), budget=Budget(max_nfr=0.9))
+    request = AdjustSettings(new="new", old=str(old), max_nfr=90)
     with pytest.raises(CheckpointError, match="kappa" if answer == "constant" else "is wrong on all"):
         adjust(request, Session(runs))
     assert not (runs / "new-adjusted").exists()

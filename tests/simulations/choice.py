@@ -118,7 +118,7 @@ def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> T
     groups = group_updates([replace(update, part="test") for update in updates])
     target = find_row("choice", choice.error_of, groups)
     # Also rows that no shift brings to this error.
-    flips = {group.name: shift_to_error_of(target, group, -np.inf)[0].update.flips for group in groups}
+    flips = {group.name: shift_to_error_of(target, group, -np.inf)[0].flips for group in groups}
     cost = {row.name: row.cost or 0.0 for row in choice.rows}
     best = min(flips, key=lambda name: (flips[name][0], cost[name]))
     return Trial(

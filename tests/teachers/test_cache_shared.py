@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
-from mptctl.teachers.cache_files import LogitFiles, round_logits
+from mptctl.teachers.cache_files import round_logits
 from tests.common import short_recipe
 from tests.forked import PROCESSES, process_of
 from tests.teachers.conftest import BOTH, OLD, cached, files, opened, teachers_of, update
@@ -164,20 +163,6 @@ def test_a_killed_run_leaves_a_cache_that_others_use(split: Split) -> None:
         source.logits(batch, OLD)
     assert teachers.computed == loader.steps_per_epoch - 4
     assert time.monotonic() - begin < 30
-
-
-def test_folders_that_earlier_versions_wrote_are_found(tmp_path: Path) -> None:
-    """The name of a folder and the bytes of its files, as the version before wrote them."""
-    key = {"role": "old", "layout": 1, "teachers": ["a1"], "batch": [2, 1, 1]}
-    files = LogitFiles(tmp_path, key, rows=2, width=3, dtype=np.dtype(np.float16))
-    assert files.folder.name == "old-9c0957c49648510d"
-    index, logits = np.array([4, 1]), np.arange(6, dtype=np.float16).reshape(2, 3)
-    files.write(0, 0, index, logits)
-    assert json.loads((files.folder / "question.json").read_text()) == key
-    written = (files.folder / "epoch-0000.bin").read_bytes().hex()
-    assert (
-        written == "0de82ad602939afd8192009fadf505c8000000000000000000000000000000000000003c0040004200440045"
-    )
 
 
 def test_rounding_keeps_the_answer_counted_by_hand() -> None:

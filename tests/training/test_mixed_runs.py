@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import Recipe
-from mptctl.training.plan import check_request, warn_of_few_pictures
+from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
@@ -93,11 +93,3 @@ def test_pieces_that_would_part_a_pair_are_refused(
         assert str(caught.value).endswith(f"{multiple}")
     fits = short_recipe("data.mixup=0.2", f"optim.batch_size={2 * multiple}", f"optim.accumulate={pieces}")
     check_request(request_of(taught, "even", fits), CPU, workers)
-
-
-def test_classes_with_few_pictures_are_named(taught: Split, tmp_path: Path) -> None:
-    import numpy as np
-
-    assert warn_of_few_pictures(["a", "b"], np.array([10, 200])) == []
-    (note,) = warn_of_few_pictures(["a", "b", "c"], np.array([9, 200, 0]))
-    assert note.startswith("warning: fewer than 10 training pictures: a (9), c (0);")

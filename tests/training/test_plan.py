@@ -57,6 +57,9 @@ def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
     split = load_split(digits_root)
     with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
         check_request(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
+    late = RunRequest(short_recipe(method="elodi"), split, digits_root / "x", Path("old"), (Path("ref"),))
+    with pytest.raises(UsageError, match=r"optim\.epochs 2: the run ends before elodi begins to distil"):
+        check_request(late, CPU)
     with pytest.raises(UsageError, match=r"optim\.batch_size 4096"):
         assemble(
             RunRequest(short_recipe("optim.batch_size=4096"), split, digits_root / "x"), CPU, ProcessGroup()

@@ -60,12 +60,12 @@ def test_random_points_end_where_there_are_no_more() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "search", "message"),
     [
-        ("k", "a,b", "grid", "write values as"),
-        ("k", "", "grid", "write values as"),
-        ("k", "nan", "grid", "not finite"),
+        ("k", "a,b", "grid", "write finite numbers as 0,0.5,1, or a range"),
+        ("k", "", "grid", "write finite numbers as 0,0.5,1, or a range"),
+        ("k", "nan", "grid", "write finite numbers as 0,0.5,1, or a range"),
         ("k", "0:8", "grid", "a grid needs values"),
-        ("k", "8:0", "random", "LOW below HIGH"),
-        ("k", "1:2:3", "optuna", "LOW:HIGH"),
+        ("k", "8:0", "random", "write finite numbers as 0,0.5,1, or a range"),
+        ("k", "1:2:3", "optuna", "write finite numbers as 0,0.5,1, or a range"),
         ("distance", "cosine", "grid", "must be kl, lm"),
     ],
 )
