@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import zipfile
 from datetime import datetime
@@ -15,11 +14,9 @@ import pytest
 from rich.console import Console
 
 from mptctl.data.split import load_split, make_split
-from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
 from mptctl.models.ownership import RUN
-from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 from mptctl.models.run_list import list_runs
 from mptctl.recipe import Recipe
 from mptctl.report.documents.lists import runs_document
@@ -28,7 +25,6 @@ from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe, train_until_killed
-from tests.forked import Forked
 
 
 def recipe(method: str = "no-treatment", seed: int = 0) -> Recipe:
@@ -218,49 +214,3 @@ def test_no_run_is_no_error_and_no_folder_is(mptctl: CommandLine, tmp_path: Path
     out = mptctl("runs", "--run-root", tmp_path / "nowhere")
     assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
     assert "nowhere: no such folder" in out.stderr
-
-
-def test_clean_removes_what_only_a_longer_training_needs(mptctl: CommandLine, root: Path) -> None:
-    spare = sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")])
-    interrupted = root / "10" / "other"
-    lines = (interrupted / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (interrupted / "metrics.jsonl").write_text("".join(line for line in lines if '"done"' not in line))
-    kept = [path for path in spare if path.parent == interrupted]
-    assert kept
-    assert len(spare) > len(kept)
-    free_before = sum(path.stat().st_size for path in spare if path not in kept)
-
-    refused = mptctl("runs", "--run-root", root, "--clean")
-    assert refused.returncode == 2
-    assert refused.stderr.rstrip().endswith("there is no terminal to ask in; add --yes")
-    assert sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")]) == spare
-
-    done = mptctl("runs", "--run-root", root, "--clean", "--yes")
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == f"freed {free_before / 1e6:,.1f} MB"
-    assert sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")]) == kept
-    states = {name: run["state"] for name, run in listed(mptctl, root).items()}
-    assert states.pop("10/other") == "interrupted"
-    assert set(states.values()) == {"finished"}
-    again = mptctl("runs", "--run-root", root, "--clean")
-    assert (again.returncode, again.stdout) == (0, "")
-
-
-@pytest.mark.parametrize(("answer", "removed"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_clean_asks_in_a_terminal(root: Path, answer: str, removed: bool) -> None:
-    ours, theirs = os.openpty()
-    os.write(ours, answer.encode())
-    process = Forked("runs", "--run-root", root, "--clean", stdin=os.ttyname(theirs))
-    _, said = process.communicate(timeout=300)
-    for end in (ours, theirs):
-        os.close(end)
-    assert process.returncode == 0
-    assert ("nothing was removed" in said) != removed
-    assert bool(list(root.rglob("last.pt"))) != removed
-
-
-def test_a_run_that_is_being_written_is_not_cleaned(root: Path) -> None:
-    spare = {each.run.path: each for each in find_spare_checkpoints(list_runs(root))}[root / "old"]
-    with locked(root / "old", RUN, "keep"), pytest.raises(UsageError, match="another process"):
-        remove_spare_checkpoints(spare)
-    assert all(path.is_file() for path in spare.files)
