@@ -52,6 +52,9 @@ class SplitRequest(Model):
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
     old_fraction: float = Field(0.5, description="share of the classes that is old, where old_names is null")
     old_names: list[str] | None = Field(None, description="old classes by name, as --old-classes gave them")
+    class_fraction: float = Field(
+        1.0, description="share of the classes that was kept; below 1 in results of chains alone"
+    )
     order: Order = Field("given", description="order of the classes before they are divided into old and new")
     seed: int = Field(0, description="seed of the random order and of the validation part")
     val_fraction: float = Field(

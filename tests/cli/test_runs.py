@@ -1,4 +1,4 @@
-"""`mptctl runs`: what is below the run root, in which state, and who taught whom."""
+"""`mptctl runs`: what is below the run root, and in which state."""
 
 from __future__ import annotations
 
@@ -107,16 +107,6 @@ def test_all_runs_are_found_in_their_order(mptctl: CommandLine, root: Path) -> N
         assert abs(datetime.fromisoformat(run["when"]).timestamp() - written) <= 1
         # An epoch of the old classes has 6 steps, of all classes 12; runs have 10.
         assert (run["epoch"], run["epochs"]) == (2 if name.endswith("old") else 1, 2)
-
-
-def test_who_taught_whom_is_known_by_the_weights(mptctl: CommandLine, root: Path) -> None:
-    runs = listed(mptctl, root)
-    assert runs["10/ensemble/0"]["teacher_of"] == ["10/mpt-kl"]
-    assert runs["10/ensemble/1"]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
-    # Two runs of one seed and split are one model, to the bit.
-    for name in ("old", "10/old"):
-        assert runs[name]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
-    assert runs["10/mpt-kl"]["teacher_of"] == []
 
 
 def test_an_interrupted_run_says_how_far_it_came(mptctl: CommandLine, root: Path) -> None:

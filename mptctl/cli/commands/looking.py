@@ -10,9 +10,8 @@ from mptctl.cli.jobs import job
 def runs() -> None:
     """List the runs below the run root.
 
-    Shows method, state, validation error, date, and which runs each one taught. Subfolders are searched, so
-    that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
-    makes its run broken.
+    Shows method, state, validation error and date. Subfolders are searched, so that a study's seeds and an
+    ensemble's members are listed. Every checkpoint is verified; a damaged one makes its run broken.
 
     Examples:
 
