@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from mptctl.cli.show import show
 from mptctl.files.request import RootRequest
-from mptctl.machine.doctor import DoctorReport, conclude, examine
+from mptctl.machine.doctor import DoctorReport, examine
 
 
 def examine_machine(asked: RootRequest) -> None:
     """Check this machine, and print what was found and what to do."""
-    checks = examine(asked.run_root)
-    report = DoctorReport(checks=checks, conclusion=conclude(checks))
-    show(report, "lists:doctor_document", as_json=asked.as_json)
+    show(DoctorReport(checks=examine(asked.run_root)), "lists:doctor_document", as_json=asked.as_json)

@@ -10,7 +10,6 @@ from mptctl.cli.messages import warn
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
-from mptctl.files import read_names
 from mptctl.inference.own_models import load_named_checkpoints
 from mptctl.inference.requests import FewShotRequest
 from mptctl.report.media.progress_bars import showing_progress
@@ -28,8 +27,6 @@ def test_features(asked: FewShotRequest) -> None:
         UsageError: settings that do not go together, or a figure that would destroy something.
         MptctlError: a model or its split cannot be used.
     """
-    if asked.classes is not None and asked.analysis:
-        raise UsageError("--classes: is for episodes; leave it out with --analysis")
     if not asked.analysis and asked.out is not None:
         raise UsageError("--out: is the figure of --analysis; give that as well")
     if not asked.analysis and len(asked.runs) > 1:
@@ -42,12 +39,11 @@ def test_features(asked: FewShotRequest) -> None:
 
 def _measure_episodes(asked: FewShotRequest, run: str) -> None:
     """Measure few-shot accuracy of a run, and print it and its warnings."""
-    chosen = None if asked.classes is None else read_names(asked.classes, "--classes")
     checkpoints, split = load_named_checkpoints([run], asked.session)
     from mptctl.inference.few_shot import measure_few_shot
 
     with showing_progress(asked.session) as session:
-        report = measure_few_shot(checkpoints[run], split, asked, session, classes=chosen)
+        report = measure_few_shot(checkpoints[run], split, asked, session)
     warn(report.warnings)
     show(report, "few_shot:few_shot_document", as_json=asked.as_json)
 

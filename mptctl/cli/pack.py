@@ -13,7 +13,7 @@ from mptctl.cli.show import show
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.requests import PackSettings
 from mptctl.data.packing.columns import ROLES
-from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
+from mptctl.data.packing.pack import AGAIN, pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest
 from mptctl.data.packing.remote import is_remote
 from mptctl.errors import Stopped, StorageError, visible
@@ -35,7 +35,6 @@ def pack_and_show(asked: PackSettings) -> None:
         columns=columns_by_role(asked.column, ROLES),
         to=asked.to,
         short_side=asked.short_side,
-        quality=QUALITY,
     )
     try:
         with progress_bars() as progress:

@@ -20,7 +20,7 @@ from mptctl.data.listing.table import ROLES
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over
 from mptctl.data.places import Place, find_place
-from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.split import Split, make_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.data.split_summary import SplitSummary, list_identical, summarise
 from mptctl.errors import UsageError, visible
@@ -52,16 +52,9 @@ def split_pictures(asked: SplitSettings) -> None:
     if place.root is not None:
         warn(warn_of_incomplete_copy(place.root, "then split with --overwrite"))
     is_kept = (run_root / SPLIT_NAME).exists() and not asked.overwrite
-    old_root = None
-    if is_kept and asked.data_root is not None:
-        old_root = load_split(run_root).file.request.data_root
     # Read first: a file that is refused leaves no split behind.
     names = {} if asked.class_labels is None else read_class_labels(asked.class_labels)
     split = _make_or_load(asked, place, columns)
-    if old_root is not None and old_root != split.file.request.data_root:
-        typer.echo(
-            f"{run_root / SPLIT_NAME}: its pictures are in {split.manifest.root} from now on", err=True
-        )
     notes: list[str] = []
     if asked.class_labels is not None:
         labels, notes = choose_class_labels(names, split.classes.names, asked.class_labels)

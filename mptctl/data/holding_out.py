@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,27 +251,6 @@ def find_torn_groups(
         )
     to_keep_out: NDArray[np.bool_] = is_torn & (parts != last[group])
     return to_keep_out
-
-
-def describe_shares(
-    held: NDArray[np.int64], all_rows: NDArray[np.int64], names: Sequence[str], asked: float, column: str
-) -> str:
-    """Say in a sentence which shares were held out by groups, in all and by class.
-
-    Args:
-        held: (C,) number of held-out pictures of each class.
-        all_rows: (C,) number of pictures of each class that could be held out.
-        names: names of the C classes.
-        asked: share that was asked for.
-        column: name of the column of groups.
-    """
-    shares = held / np.maximum(all_rows, 1)
-    least, most = int(np.argmin(shares)), int(np.argmax(shares))
-    return (
-        f"held out by {column}: {100 * held.sum() / max(all_rows.sum(), 1):.1f} % of the training pictures, "
-        f"{100 * asked:g} % asked; by class {100 * shares[least]:.1f} % ({names[least]}) to "
-        f"{100 * shares[most]:.1f} % ({names[most]})"
-    )
 
 
 def _name_all_groups(groups: NDArray[np.str_]) -> NDArray[np.str_]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,6 @@ from mptctl.data.holding_out import (
     keep_out_torn_groups,
     refuse_empty_classes,
 )
-from mptctl.data.listing.image_folder import list_folder
 from mptctl.data.listing.listing import Checks, ListedSource
 from mptctl.data.manifest import PART_CODES, VAL, Manifest
 from mptctl.data.moved import move_manifest
@@ -195,19 +193,8 @@ def _has_own_validation(place: str | None, kept: Split | None, listed: ListedSou
 
 
 def _keep_or_refuse(existing: Split, request: SplitRequest, verify: Verify) -> Split:
-    """Return the existing split if it is of the same request; else raise UsageError.
-
-    If only the data root differs, and the same pictures lie there, the split is written with that folder.
-    """
-    changes = _find_changes(existing.file, request, verify)
-    if [key for key, _, _ in changes] == ["data_root"] and request.data_root is not None:
-        root = Path(request.data_root)
-        with suppress(DataError):  # the folder holds other pictures
-            if request.source != "imagefolder" or len(list_folder(root)) == len(existing.manifest):
-                moved = existing.moved_to(root)
-                save_split(moved)
-                return moved
-    if changes:
+    """Return the existing split if it is of the same request; else raise UsageError."""
+    if changes := _find_changes(existing.file, request, verify):
         lines = [f"{key}: {was} -> {now}" for key, was, now in changes]
         raise UsageError(
             f"{existing.run_root / SPLIT_NAME}: holds another split ({'; '.join(lines)}); "

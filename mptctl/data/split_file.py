@@ -23,7 +23,6 @@ SPLIT_NAME = "split.json"
 # The name of a table has the beginning of its digest, so that a new table never overwrites the one that
 # split.json still names.
 TABLE_FILES, TABLE_PATTERN = "split-*.arrow", r"split-[0-9a-f]{16}\.arrow"
-_EARLIER = re.compile(rb'\s*\{\s*"schema_version":\s*1\b')
 REPAIR = "restore it, or run mptctl split again with --overwrite"
 # The first bytes of every `split.json`, also of one that is damaged or was edited further down.
 BEGINNING = re.compile(rb'\s*\{\s*"schema_version"')
@@ -120,8 +119,6 @@ def read_split_file(run_root: Path) -> bytes:
 
 def parse_split_file(content: bytes, path: Path) -> SplitFile:
     """Parse the content of ``split.json``; DataError if it is not valid, with ``path`` for the message."""
-    if _EARLIER.match(content):
-        raise DataError(f"{path}: a split of an earlier version; run mptctl split again with --overwrite")
     try:
         return SplitFile.model_validate_json(content)
     except ValidationError as error:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.duplicates import Duplicates
-from mptctl.data.holding_out import describe_shares
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
@@ -111,7 +110,6 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         duplicates=split.file.duplicates,
         notes=[
             *_describe_folders(split),
-            *_describe_groups(split, counts),
             *_describe_rotated(rotated),
             *_describe_identical(split.file.duplicates),
             *_warn_of_empty_validation(request.val_fraction, counts),
@@ -167,15 +165,6 @@ def list_identical(duplicates: Duplicates | None) -> list[str]:
         lines.append(f"identical: {', '.join(members)}")
     more = len(duplicates.listed) - len(lines)
     return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
-
-
-def _describe_groups(split: Split, counts: NDArray[np.int64]) -> list[str]:
-    """Say how near a validation part of whole groups came to the share asked for; [] without groups."""
-    request, held = split.file.request, counts[VAL]
-    if request.group is None or not request.val_fraction:
-        return []
-    names = split.classes.names
-    return [describe_shares(held, held + counts[TRAIN], names, request.val_fraction, request.group)]
 
 
 def _describe_rotated(rotated: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Draws few-shot episodes by seed and number, and classifies many episodes at a time by three methods.
+"""Draws few-shot episodes by seed and number, and classifies many episodes at a time by two methods.
 
 Shapes: E episodes; `way` classes, S = way * shot support pictures and Q = way * query queries in each
 episode; features of D numbers. Support pictures are sorted by class, as in `support_labels`.
@@ -19,8 +19,6 @@ from torch.nn import functional as F
 # pictures, pictures in a batch, and the settings of SGD (learning rate, momentum, dampening, weight decay).
 SCALE, PASSES, BATCH = 5.0, 100, 4
 RATE, MOMENTUM, DAMPENING, DECAY = 0.01, 0.9, 0.9, 0.001
-# Most steps of L-BFGS; the regularised problem is well conditioned and needs about 20.
-LBFGS_STEPS = 200
 
 
 class Episode(NamedTuple):
@@ -124,37 +122,3 @@ def compare_with_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
     centroids = x.reshape(len(x), way, -1, x.shape[2]).mean(dim=2)
     nearness: Tensor = 2 * queries @ centroids.mT - centroids.square().sum(dim=2)[:, None]
     return nearness
-
-
-def fit_logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
-    """Fit logistic regression without a bias to each episode, for features scaled to length 1.
-
-    The weights W minimise the summed cross-entropy of the support pictures + |W|^2 / 2.
-
-    Args:
-        support: (E, S, D) features.
-        query: (E, Q, D) features.
-        way: number of classes in an episode.
-
-    Returns:
-        (E, Q, way) logits of the queries.
-    """
-    x, queries = F.normalize(support, dim=2), F.normalize(query, dim=2)
-    # The solution lies in the span of the support features, so S numbers a feature are enough.
-    basis = torch.linalg.qr(x.mT).Q
-    x, queries = x @ basis, queries @ basis
-    labels = support_labels(way, x.shape[1] // way).expand(len(x), -1)
-    w = torch.zeros(len(x), way, x.shape[2], dtype=x.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([w], max_iter=LBFGS_STEPS, tolerance_grad=1e-8, line_search_fn="strong_wolfe")
-
-    def objective() -> Tensor:
-        solver.zero_grad()
-        loss = F.cross_entropy((x @ w.mT).flatten(0, 1), labels.flatten(), reduction="sum")
-        total = loss + 0.5 * w.square().sum()
-        total.backward()
-        return total
-
-    with torch.enable_grad():
-        solver.step(objective)
-    logits: Tensor = queries @ w.detach().mT
-    return logits

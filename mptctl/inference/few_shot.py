@@ -13,14 +13,13 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from mptctl.data.split import Split
-from mptctl.errors import DataError, UsageError, some
+from mptctl.errors import DataError, some
 from mptctl.files import Model
 from mptctl.inference.episodes import (
     Episode,
     compare_with_centroids,
     draw_episode,
     fit_heads,
-    fit_logistic_regressions,
     support_labels,
 )
 from mptctl.inference.predict import compute_features
@@ -58,7 +57,6 @@ class FewShotReport(Model):
     accuracy: float = Field(description="of the fitted head: mean over episodes, a fraction")
     ci95: float | None = Field(description="half width of its 95 % interval; null for one episode")
     centroid: Score = Field(description="by the nearest mean of features of length 1")
-    logistic: Score = Field(description="by logistic regression on features of length 1 (C = 1, no bias)")
     seconds: float = Field(description="time for the episodes, without the features")
     seconds_features: float = Field(description="time for the features")
     warnings: list[str] = Field(description="cautions for a reader of the numbers")
@@ -69,8 +67,6 @@ def measure_few_shot(
     split: Split,
     request: EpisodeRequest,
     session: Session,
-    *,
-    classes: Sequence[str] | None = None,
 ) -> FewShotReport:
     """Measure accuracy on episodes of novel classes, those that the model does not know, in the test part.
 
@@ -79,14 +75,12 @@ def measure_few_shot(
         split: the pictures and their classes.
         request: the episodes.
         session: progress, and the device for features; episodes are computed on the CPU.
-        classes: draw from these novel classes only; None: from all.
 
     Raises:
-        UsageError: a class of ``classes`` is not novel.
         DataError: there are fewer novel classes than `way`, or fewer test pictures of one than shot + query.
         CheckpointError, NonFiniteError: see `compute_features`.
     """
-    novel = list_novel_classes(checkpoint, split, classes)
+    novel = list_novel_classes(checkpoint, split)
     labels = split.labels[split.indices("test")]
     index_of = {name: index for index, name in enumerate(split.classes.names)}
     rows = [np.flatnonzero(labels == index_of[name]) for name in novel]
@@ -111,37 +105,16 @@ def measure_few_shot(
         accuracy=scores["head"].accuracy,
         ci95=scores["head"].ci95,
         centroid=scores["centroid"],
-        logistic=scores["logistic"],
         seconds=round(ended - computed, 3),
         seconds_features=round(computed - began, 3),
-        warnings=[] if unfinished is None else [unfinished.sentence],
+        warnings=[] if unfinished is None else [unfinished],
     )
 
 
-def list_novel_classes(
-    checkpoint: Checkpoint, split: Split, classes: Sequence[str] | None = None
-) -> list[str]:
-    """List the classes of a split that a model does not know, in the split's order.
-
-    Args:
-        checkpoint: the model.
-        split: the split.
-        classes: list these only; None: all.
-
-    Raises:
-        UsageError: a class of ``classes`` is not novel.
-    """
+def list_novel_classes(checkpoint: Checkpoint, split: Split) -> list[str]:
+    """List the classes of a split that a model does not know, in the split's order."""
     known = set(checkpoint.meta.class_names)
-    novel = [name for name in split.classes.names if name not in known]
-    if classes is None:
-        return novel
-    not_novel = [name for name in classes if name not in novel]
-    if not_novel:
-        raise UsageError(
-            f"--classes: {some(not_novel)}: not among the {len(novel)} classes of the split that the model "
-            "does not know; name some of those"
-        )
-    return [name for name in novel if name in classes]
+    return [name for name in split.classes.names if name not in known]
 
 
 def measure_episodes(
@@ -152,7 +125,7 @@ def measure_episodes(
     cosine: bool,
     progress: Progress = tell_nobody,
 ) -> dict[str, NDArray[np.float64]]:
-    """Measure the accuracy in each episode by three methods: ``head``, ``centroid`` and ``logistic``.
+    """Measure the accuracy in each episode by a fitted ``head`` and by ``centroid``.
 
     Args:
         features: (n, D) features of pictures.
@@ -168,7 +141,7 @@ def measure_episodes(
     truth = support_labels(way, request.query)
     numbers_per_episode = way * (request.shot + request.query) * width
     at_once = max(1, MAX_NUMBERS // numbers_per_episode)
-    accuracies: dict[str, list[NDArray[np.float64]]] = {"head": [], "centroid": [], "logistic": []}
+    accuracies: dict[str, list[NDArray[np.float64]]] = {"head": [], "centroid": []}
     for first in range(0, request.episodes, at_once):
         chunk = range(first, min(first + at_once, request.episodes))
         episodes = [
@@ -187,7 +160,6 @@ def measure_episodes(
         logits = {
             "head": fit_heads(support, query, initial, orders, cosine=cosine),
             "centroid": compare_with_centroids(support, query, way),
-            "logistic": fit_logistic_regressions(support, query, way),
         }
         for method, values in logits.items():
             accuracies[method].append((values.argmax(dim=2) == truth).double().mean(dim=1).numpy())

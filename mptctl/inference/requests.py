@@ -47,8 +47,6 @@ class FewShotRequest(EpisodeRequest, ModelRequest):
 
     runs: Annotated[list[str], argument("RUN")]
     """Run name, run folder or .pt file; several with --analysis alone."""
-    classes: Annotated[Path | None, Flag("FILE")] = None
-    """Draw from these novel classes, one a line. (default: all of the split that RUN does not know)"""
     analysis: Annotated[bool, Flag()] = False
     """Accuracy, and ratio of the variance between classes to that within them, base and novel, by the runs'
     margins."""

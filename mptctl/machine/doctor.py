@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -34,12 +34,9 @@ class Check(Model):
 
 
 class DoctorReport(Model):
-    """All checks, and their conclusion."""
+    """All checks."""
 
     checks: list[Check] = Field(description="one for each package, device and resource")
-    conclusion: str = Field(
-        "", description="what is fastest on this machine, and what to do first, in one sentence"
-    )
 
 
 class _Fault(Exception):
@@ -76,27 +73,6 @@ def _check(name: str, find: Callable[[], str]) -> Check:
     except _Fault as fault:
         state, found, advice = fault.args
         return Check(name=name, state=state, found=found, advice=advice)
-
-
-def conclude(checks: Sequence[Check]) -> str:
-    """Describe in a sentence what trains and what reads pictures on this machine, and what to repair first.
-
-    Args:
-        checks: as returned by `examine`.
-    """
-    states = {check.name: check for check in checks}
-    torch = states.get("torch")
-    if torch is not None and torch.state == "missing":
-        return f"Releases are gated here, and nothing is trained; torch: {torch.advice}."
-    has_gpu, has_dali = states["GPU"].state == "ok", states["DALI"].state == "ok"
-    device = states["GPU"].found if has_gpu else f"the CPU ({states['cores'].found} cores)"
-    summary = f"Training takes {device}, picture folders {'DALI' if has_dali else 'threads'}"
-    # A machine without a GPU needs neither the GPU nor Triton.
-    not_needed = () if has_gpu else ("GPU", "Triton")
-    wrong = [check for check in checks if check.state != "ok" and check.name not in not_needed]
-    if not wrong:
-        return f"{summary}: nothing is to be set; mptctl bench loader measures what is fastest here."
-    return f"{summary}; first mend {wrong[0].name}: {wrong[0].advice or wrong[0].found}."
 
 
 def _find_package(package: str, advice: str) -> str:

@@ -93,25 +93,18 @@ def parse_export_meta(
         The description; None if ``text`` is None.
 
     Raises:
-        CheckpointError: a description is damaged, or the JSON file beside it says something else.
+        CheckpointError: the description is damaged.
         ChangedExportError: the file was changed.
     """
     if text is None:
         return None
     try:
         meta = ExportMeta.model_validate_json(text)
-        sidecar = sidecar_path(path)
-        is_same = not sidecar.is_file() or ExportMeta.model_validate_json(sidecar.read_bytes()) == meta
-    except (ValidationError, OSError) as error:
+    except ValidationError as error:
         raise CheckpointError(
             f"{path}: damaged: what it says of itself cannot be read ({one_line(error)[:120]}); export it "
             "again"
         ) from error
-    if not is_same:
-        raise CheckpointError(
-            f"{path}: changed since it was exported: {sidecar.name} beside it says something else; export it "
-            "again"
-        )
     if not allow_changed and meta.content != (found := digest()):
         way = ", or import it with --class-names if a tool changed it" if path.suffix == ".onnx" else ""
         raise ChangedExportError(

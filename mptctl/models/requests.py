@@ -1,4 +1,4 @@
-"""The settings of `mptctl import` and `mptctl runs`."""
+"""The settings of `mptctl import`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mptctl.files.request import (
     Plugins,
     RecipeName,
     Request,
-    RootRequest,
     RunRoot,
     argument,
 )
@@ -42,12 +41,3 @@ class ImportRequest(Request):
     overrides: Overrides = Field([])
     plugins: Plugins = Field([])
     overwrite: Overwrite = False
-
-
-class RunsRequest(RootRequest):
-    """The runs to list, and whether spare checkpoints are removed."""
-
-    clean: Annotated[bool, Flag()] = False
-    """Remove last.pt and previous.pt of finished runs, after a question."""
-    yes: Annotated[bool, Flag(names="--yes -y")] = False
-    """With --clean: remove without a question."""

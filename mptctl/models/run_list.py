@@ -1,4 +1,4 @@
-"""Lists the runs below a run root: their states, and the runs that they have taught."""
+"""Lists the runs below a run root, with their states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field
 
@@ -40,7 +40,6 @@ class RunEntry(Model):
         description="validation error of `best.pt`, a fraction; null without such a file or a validation part"
     )
     when: str = Field(description="local time of the run's last write, ISO 8601")
-    teacher_of: list[str] = Field(description="runs below this run root that `best.pt` has taught")
     problem: str | None = Field(description="what is wrong with a broken run")
 
 
@@ -51,14 +50,6 @@ class RunList(Model):
     runs: list[RunEntry] = Field(description="sorted by folder; numbers in names sort by value")
 
 
-class _DescribedRun(NamedTuple):
-    """A run's entry without ``teacher_of``, the digest of its ``best.pt``, and its teachers' digests."""
-
-    entry: RunEntry
-    digest: str | None
-    teachers: frozenset[str]
-
-
 def list_runs(run_root: Path) -> RunList:
     """List every run below a folder, after reading and verifying its checkpoints.
 
@@ -66,14 +57,10 @@ def list_runs(run_root: Path) -> RunList:
         run_root: folder that is searched at any depth; links are not followed. A run that cannot be read is
             listed as "broken".
     """
-    described = [
+    runs = [
         _describe_run(folder, folder.relative_to(run_root).as_posix()) for folder in _run_folders(run_root)
     ]
-    entries = []
-    for run in described:
-        taught = [other.entry.run for other in described if run.digest in other.teachers]
-        entries.append(run.entry.model_copy(update={"teacher_of": taught}))
-    return RunList(run_root=str(run_root), runs=entries)
+    return RunList(run_root=str(run_root), runs=runs)
 
 
 def _run_folders(run_root: Path) -> Iterator[Path]:
@@ -95,7 +82,7 @@ def _numeric_sort_key(name: str) -> list[tuple[int, str]]:
     return [(int(digits) if digits else 10**9, text) for digits, text in re.findall(r"(\d*)(\D*)", name)]
 
 
-def _describe_run(folder: Path, name: str) -> _DescribedRun:
+def _describe_run(folder: Path, name: str) -> RunEntry:
     """Read and describe the run in a folder; a run that cannot be read is "broken".
 
     Args:
@@ -113,7 +100,6 @@ def _describe_run(folder: Path, name: str) -> _DescribedRun:
         epochs=None,
         val_error=None,
         when=datetime.fromtimestamp(written).astimezone().isoformat(timespec="seconds"),
-        teacher_of=[],
         problem=None,
     )
     try:
@@ -127,7 +113,7 @@ def _describe_run(folder: Path, name: str) -> _DescribedRun:
         )
     except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
-        return _DescribedRun(entry.model_copy(update={"problem": problem}), None, frozenset())
+        return entry.model_copy(update={"problem": problem})
     is_imported = checkpoint is not None and checkpoint.meta.origin == "imported"
     state: RunState = "finished" if run.is_finished() else "interrupted"
     if is_imported:
@@ -139,8 +125,4 @@ def _describe_run(folder: Path, name: str) -> _DescribedRun:
         "epochs": None if is_imported else recipe.optim.epochs,
         "val_error": None if best is None else best.meta.best_error,
     }
-    return _DescribedRun(
-        entry.model_copy(update=update),
-        None if best is None else best.digest,
-        frozenset(() if checkpoint is None else checkpoint.meta.teachers.values()),
-    )
+    return entry.model_copy(update=update)

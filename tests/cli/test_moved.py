@@ -7,10 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from mptctl.data.held_split import find_split, relocate
-from mptctl.data.moved import SAMPLE
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.integrations.api import evaluate
@@ -135,17 +133,6 @@ def test_other_pictures_than_the_splits_are_named(folder: Path, own_folder: Path
         relocate(split, own_folder / "nothing")
 
 
-def test_pixels_of_some_are_looked_at(folder: Path, own_folder: Path, tmp_path: Path) -> None:
-    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=folder)
-    assert len(split.manifest) > SAMPLE
-    last = Path(relocate(split, own_folder).manifest.file(len(split.manifest) - 1))
-    size = last.stat().st_size
-    Image.new("RGB", (9, 7)).save(last, "JPEG")
-    last.write_bytes(last.read_bytes() + bytes(size - last.stat().st_size))
-    with pytest.raises(DataError, match=rf"{last.name}: 9 x 7 pixels, not \d+ x \d+: is another picture"):
-        relocate(split, own_folder)
-
-
 def test_embedded_pictures_lie_in_no_folder(digits_root: Path) -> None:
     with pytest.raises(UsageError, match="digits lie in no folder"):
         relocate(load_split(digits_root), digits_root)
@@ -159,21 +146,3 @@ def test_a_run_shares_its_table_with_the_run_root(
     assert done.returncode == 0, done.stderr
     name = split.file.table
     assert os.path.samefile(tmp_path / name, tmp_path / "old" / name)
-
-
-def test_split_says_from_then_on_where_the_same_pictures_are(
-    own_folder: Path, tmp_path: Path, mptctl: CommandLine
-) -> None:
-    first = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder)
-    moved = Path(shutil.move(own_folder, tmp_path / "elsewhere"))
-    words = ("split", "imagefolder", "--run-root", tmp_path / "runs", "--data-root", moved)
-    done = mptctl(*words)
-    assert done.returncode == 0, done.stderr
-    assert f"its pictures are in {moved} from now on" in " ".join(done.stderr.split())
-    now = load_split(tmp_path / "runs")
-    assert (now.fingerprint, now.file.request.data_root) == (first.fingerprint, str(moved))
-    now.manifest.check_unchanged(now.indices("train"))
-    # One picture more is another folder.
-    shutil.copy(now.manifest.file(0), moved / "train" / "class0" / "more.jpg")
-    refused = mptctl(*words[:-1], Path(shutil.move(moved, tmp_path / "third")))
-    assert (refused.returncode, "holds another split (data_root: " in refused.stderr) == (2, True)

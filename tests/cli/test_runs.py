@@ -1,10 +1,9 @@
-"""`mptctl runs`: what is below the run root, in which state, and who taught whom."""
+"""`mptctl runs`: what is below the run root, and in which state."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import zipfile
 from datetime import datetime
@@ -15,11 +14,9 @@ import pytest
 from rich.console import Console
 
 from mptctl.data.split import load_split, make_split
-from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
 from mptctl.models.ownership import RUN
-from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 from mptctl.models.run_list import list_runs
 from mptctl.recipe import Recipe
 from mptctl.report.documents.lists import runs_document
@@ -28,7 +25,6 @@ from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe, train_until_killed
-from tests.forked import Forked
 
 
 def recipe(method: str = "no-treatment", seed: int = 0) -> Recipe:
@@ -111,16 +107,6 @@ def test_all_runs_are_found_in_their_order(mptctl: CommandLine, root: Path) -> N
         assert abs(datetime.fromisoformat(run["when"]).timestamp() - written) <= 1
         # An epoch of the old classes has 6 steps, of all classes 12; runs have 10.
         assert (run["epoch"], run["epochs"]) == (2 if name.endswith("old") else 1, 2)
-
-
-def test_who_taught_whom_is_known_by_the_weights(mptctl: CommandLine, root: Path) -> None:
-    runs = listed(mptctl, root)
-    assert runs["10/ensemble/0"]["teacher_of"] == ["10/mpt-kl"]
-    assert runs["10/ensemble/1"]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
-    # Two runs of one seed and split are one model, to the bit.
-    for name in ("old", "10/old"):
-        assert runs[name]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
-    assert runs["10/mpt-kl"]["teacher_of"] == []
 
 
 def test_an_interrupted_run_says_how_far_it_came(mptctl: CommandLine, root: Path) -> None:
@@ -218,49 +204,3 @@ def test_no_run_is_no_error_and_no_folder_is(mptctl: CommandLine, tmp_path: Path
     out = mptctl("runs", "--run-root", tmp_path / "nowhere")
     assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
     assert "nowhere: no such folder" in out.stderr
-
-
-def test_clean_removes_what_only_a_longer_training_needs(mptctl: CommandLine, root: Path) -> None:
-    spare = sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")])
-    interrupted = root / "10" / "other"
-    lines = (interrupted / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (interrupted / "metrics.jsonl").write_text("".join(line for line in lines if '"done"' not in line))
-    kept = [path for path in spare if path.parent == interrupted]
-    assert kept
-    assert len(spare) > len(kept)
-    free_before = sum(path.stat().st_size for path in spare if path not in kept)
-
-    refused = mptctl("runs", "--run-root", root, "--clean")
-    assert refused.returncode == 2
-    assert refused.stderr.rstrip().endswith("there is no terminal to ask in; add --yes")
-    assert sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")]) == spare
-
-    done = mptctl("runs", "--run-root", root, "--clean", "--yes")
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == f"freed {free_before / 1e6:,.1f} MB"
-    assert sorted([*root.rglob("last.pt"), *root.rglob("previous.pt")]) == kept
-    states = {name: run["state"] for name, run in listed(mptctl, root).items()}
-    assert states.pop("10/other") == "interrupted"
-    assert set(states.values()) == {"finished"}
-    again = mptctl("runs", "--run-root", root, "--clean")
-    assert (again.returncode, again.stdout) == (0, "")
-
-
-@pytest.mark.parametrize(("answer", "removed"), [("y\n", True), ("n\n", False), ("\n", False)])
-def test_clean_asks_in_a_terminal(root: Path, answer: str, removed: bool) -> None:
-    ours, theirs = os.openpty()
-    os.write(ours, answer.encode())
-    process = Forked("runs", "--run-root", root, "--clean", stdin=os.ttyname(theirs))
-    _, said = process.communicate(timeout=300)
-    for end in (ours, theirs):
-        os.close(end)
-    assert process.returncode == 0
-    assert ("nothing was removed" in said) != removed
-    assert bool(list(root.rglob("last.pt"))) != removed
-
-
-def test_a_run_that_is_being_written_is_not_cleaned(root: Path) -> None:
-    spare = {each.run.path: each for each in find_spare_checkpoints(list_runs(root))}[root / "old"]
-    with locked(root / "old", RUN, "keep"), pytest.raises(UsageError, match="another process"):
-        remove_spare_checkpoints(spare)
-    assert all(path.is_file() for path in spare.files)

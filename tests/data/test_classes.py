@@ -106,14 +106,9 @@ def read_and_choose(path: Path) -> tuple[dict[str, str], list[str]]:
     [
         ("map.txt", "n01641577 bullfrog, Rana catesbeiana\nn01644900 tailed frog\nn01440764 tench\n"),
         ("map.tsv", "n01641577\tbullfrog, Rana catesbeiana\nn01644900\ttailed frog\n\nn01440764\ttench\n"),
-        (
-            "map.csv",
-            'id,name\nn01641577,"bullfrog, Rana catesbeiana"\nn01644900,tailed frog\nn01440764,tench\n',
-        ),
-        ("map.csv", "n01641577,bullfrog, Rana catesbeiana\nn01644900,tailed frog\nn01440764,tench\n"),
     ],
 )
-def test_two_columns_are_read_as_text_and_as_csv(tmp_path: Path, name: str, text: str) -> None:
+def test_ids_and_names_are_read(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     labels, notes = read_and_choose(tmp_path / name)
     assert labels == {
@@ -122,21 +117,12 @@ def test_two_columns_are_read_as_text_and_as_csv(tmp_path: Path, name: str, text
     assert notes == []
 
 
-def test_what_is_missing_unknown_or_named_alike_is_noted(tmp_path: Path) -> None:
+def test_what_is_missing_or_unknown_is_noted(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("n01641577 crane\nn01644900 crane\nn09999999 car\n")
     assert read_and_choose(tmp_path / "map.txt")[1] == [
         "n01440764 has no name and is shown by id",
         "1 id of the file is no class of the split",
-        "crane: the name of several classes, which their ids tell apart",
     ]
-
-
-def test_a_first_line_of_column_names_is_an_id_where_a_class_has_it(tmp_path: Path) -> None:
-    (tmp_path / "map.csv").write_text("label,name\nn01641577,bullfrog\n")
-    names = read_class_labels(tmp_path / "map.csv")
-    for classes, labels in ((["n01641577"], {"n01641577": "bullfrog"}), (["label"], {"label": "name"})):
-        assert choose_class_labels(names, classes, tmp_path / "map.csv")[0] == labels
-    assert choose_class_labels(names, ["n01641577"], tmp_path / "map.csv")[1] == []
 
 
 @pytest.mark.parametrize(

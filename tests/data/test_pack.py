@@ -16,13 +16,13 @@ from PIL import Image
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_packed_files
 from mptctl.data.pictures import decode_row, resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import PackForm
-from tests.common import MakeLoader, make_folder, smooth_picture
+from tests.common import MakeLoader, smooth_picture
 from tests.faults.test_pictures import odd_pictures, pillow
 
 
@@ -30,9 +30,7 @@ def pack_folder(
     folder: Path, out: Path, short_side: int | None = None, to: PackForm = "folder"
 ) -> PackReport:
     """Pack a source of any kind."""
-    request = PackRequest(
-        source=str(folder.resolve()), kind="", to=to, short_side=short_side, quality=QUALITY
-    )
+    request = PackRequest(source=str(folder.resolve()), kind="", to=to, short_side=short_side)
     return pack_pictures(request, out)
 
 
@@ -244,16 +242,6 @@ def test_one_folder_in_the_other_is_refused_also_through_links(own_folder: Path,
     with pytest.raises(UsageError, match="is a link"):
         pack_folder(own_folder, out, 50)
     assert whole(own_folder) == before
-
-
-def test_a_folder_with_three_parts_and_an_empty_class_keeps_them(tmp_path: Path) -> None:
-    source = make_folder(tmp_path / "source", classes=2, train=3, val=2)
-    shutil.copytree(source / "val", source / "test")
-    for path in (source / "val" / "class1").iterdir():
-        path.unlink()
-    pack_folder(source, tmp_path / "small", 50)
-    names = {path.relative_to(tmp_path / "small").as_posix() for path in tmp_path.glob("small/*/*/")}
-    assert names == {f"{part}/class{label}" for part in ("train", "val", "test") for label in (0, 1)}
 
 
 def test_a_folder_without_parts_or_with_other_names_of_them_keeps_its_paths(

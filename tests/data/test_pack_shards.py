@@ -55,23 +55,6 @@ def test_shards_hold_the_pictures_as_they_are_with_their_ids_and_classes(
     assert pack_folder(folder, out, to="shards").found == 56
 
 
-def test_the_index_beside_a_shard_says_where_each_member_begins(folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "shards"
-    pack_folder(folder, out, to="shards")
-    members = members_of(out)
-    seen = 0
-    for path in out.glob("*.tar"):
-        content = path.read_bytes()
-        head, *lines = path.with_suffix(".idx").read_text().splitlines()
-        assert head == f"v1.2 {len(lines)}"
-        for words in map(str.split, lines):
-            for suffix, start, size, name in zip(*[iter(words)] * 4, strict=True):
-                assert name.endswith(f".{suffix}")
-                assert content[int(start) : int(start) + int(size)] == members[name]
-                seen += 1
-    assert seen == len(members) == 112
-
-
 def test_small_shards_hold_small_pictures(folder: Path, tmp_path: Path) -> None:
     pack_folder(folder, tmp_path / "shards", 50, to="shards")
     pack_folder(folder, tmp_path / "folder", 50)
@@ -121,4 +104,3 @@ def test_long_names_and_names_with_blanks_are_kept(tmp_path: Path) -> None:
     pack_folder(tmp_path / "source", tmp_path / "shards", to="shards")
     for name, content in members_of(tmp_path / "shards").items():
         assert name.endswith(".cls") or content == (tmp_path / "source" / name).read_bytes()
-    assert not list(tmp_path.glob("shards/*.idx"))

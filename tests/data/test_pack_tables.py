@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mptctl.data.listing.listing import BadPictures
-from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest
 from mptctl.errors import DataError, UsageError
 from mptctl.names import PackForm
@@ -45,9 +45,7 @@ def rows_of(folder: Path, part: str) -> dict[str, list[Any]]:
 def pack(
     place: Path | str, out: Path, to: PackForm = "folder", columns: Mapping[str, str] | None = None
 ) -> PackReport:
-    request = PackRequest(
-        source=str(place), kind="", to=to, short_side=None, quality=QUALITY, columns=dict(columns or {})
-    )
+    request = PackRequest(source=str(place), kind="", to=to, short_side=None, columns=dict(columns or {}))
     return pack_pictures(request, out)
 
 

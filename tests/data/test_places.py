@@ -14,7 +14,7 @@ import torch
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.shards import list_shards
-from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, load_split, make_split
@@ -78,7 +78,7 @@ def samples_of(folder: Path, part: str) -> list[tuple[str, dict[str, bytes]]]:
 def test_folder_table_and_shards_give_the_same_batches(
     folder: Path, tmp_path: Path, loader_of: MakeLoader
 ) -> None:
-    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None, quality=QUALITY)
+    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None)
     pack_pictures(request, tmp_path / "shards")
     places = {
         "folder": folder,

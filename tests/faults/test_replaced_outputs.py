@@ -62,7 +62,7 @@ TABLE = (
 )
 # Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
 OTHERS = {
-    "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--labels",
+    "--class-labels", "--class-map", "--class-names", "--data-root", "--gate", "--labels",
     "--log", "--metadata", "--old-classes", "--pictures", "--plugin", "--recipe", "--run-root", "--temperature",
 }  # fmt: skip
 

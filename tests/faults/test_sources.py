@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.split import load_split
 from tests.common import CommandLine
@@ -62,13 +63,12 @@ def test_row_78_a_picture_in_training_and_test(own_folder: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("damage", ["cut in a picture", "cut before a header", "a header of zeros and ones"])
 def test_row_79_a_damaged_shard(folder: Path, tmp_path: Path, mptctl: CommandLine, damage: str) -> None:
-    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None, quality=QUALITY)
+    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None)
     pack_pictures(request, tmp_path / "shards")
     shard = tmp_path / "shards" / "train-000000.tar"
-    index = shard.with_suffix(".idx")
-    start, size = map(int, index.read_text().splitlines()[37].split()[1:3])  # of a picture in the middle
-    index.unlink()
-    whole = shard.read_bytes()
+    with tarfile.open(shard) as tar:
+        picture = tar.getmembers()[72]  # one in the middle
+    start, size, whole = picture.offset_data, picture.size, shard.read_bytes()
     shard.write_bytes(
         {
             "cut in a picture": whole[: start + size // 2],

@@ -1,11 +1,10 @@
-"""Episodes: what is drawn, and the three classifiers against hand counts, torch's own descent and scikit-learn."""
+"""Episodes: what is drawn, and the classifiers against hand counts and torch's own descent."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,7 +14,6 @@ from mptctl.inference.episodes import (
     compare_with_centroids,
     draw_episode,
     fit_heads,
-    fit_logistic_regressions,
 )
 from mptctl.inference.few_shot import EpisodeRequest, measure_episodes, summarise_accuracies
 
@@ -47,7 +45,7 @@ def test_the_first_episodes_are_the_same_however_many_there_are() -> None:
     request = EpisodeRequest(way=3, shot=2, query=4, episodes=5)
     few = measure_episodes(features, ROWS, request, cosine=False)
     more = measure_episodes(features, ROWS, EpisodeRequest(way=3, shot=2, query=4, episodes=9), cosine=False)
-    for name in ("head", "centroid", "logistic"):
+    for name in ("head", "centroid"):
         assert (more[name][:5] == few[name]).all()
         assert more[name].shape == (9,)
 
@@ -102,17 +100,6 @@ def test_the_fitted_head_is_what_torchs_own_descent_comes_to(
         if cosine:  # known up to a positive factor a query
             want, found = F.normalize(want), F.normalize(found)
         torch.testing.assert_close(found, want, atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize(("way", "shot", "width"), [(3, 2, 40), (4, 3, 5)])
-def test_logistic_regression_is_scikit_learns(way: int, shot: int, width: int) -> None:
-    support, query, _, _ = episodes(way, shot, width)
-    got = fit_logistic_regressions(support, query, way)
-    labels = np.arange(way).repeat(shot)
-    for number in range(len(support)):
-        x, q = (F.normalize(each[number]).numpy() for each in (support, query))
-        fitted = LogisticRegression(fit_intercept=False, tol=1e-10, max_iter=1000).fit(x, labels)
-        np.testing.assert_allclose(got[number].numpy(), fitted.decision_function(q), atol=1e-5)
 
 
 def test_classes_that_are_far_apart_are_all_told_apart() -> None:

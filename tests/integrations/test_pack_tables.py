@@ -15,7 +15,6 @@ import torch
 from mptctl.data.split import make_split
 from tests.common import MakeLoader
 from tests.data.test_pack import whole
-from tests.data.test_pack_shards import members_of
 from tests.data.test_pack_tables import pack
 
 datasets = pytest.importorskip("datasets", reason="datasets is not installed (make test-integrations)")
@@ -135,24 +134,3 @@ def test_shards_of_webdatasets_writer_become_the_folder(pictures: Path, tmp_path
     assert len(copied) == 56
     for name, content in whole(pictures).items():
         assert copied[str(Path(name).with_suffix(".jpg"))] == content
-
-
-def test_dali_reads_the_shards_by_their_index(pictures: Path, tmp_path: Path) -> None:
-    dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed")
-    pack(pictures, tmp_path / "out", "shards")
-    paths = sorted(str(path) for path in (tmp_path / "out").glob("*.tar"))
-    indices = [path.replace(".tar", ".idx") for path in paths]
-
-    @dali.pipeline_def(batch_size=1, num_threads=1, device_id=None)
-    def pipeline() -> Any:
-        content, label = dali.fn.readers.webdataset(
-            paths=paths, index_paths=indices, ext=["jpg;jpeg;JPEG", "cls"], missing_component_behavior="error"
-        )
-        return content, label
-
-    pipe = pipeline()
-    pipe.build()
-    contents = whole(pictures)
-    read = [pipe.run()[0].at(0).tobytes() for _ in contents]
-    assert sorted(read) == sorted(contents.values())
-    assert members_of(tmp_path / "out").keys() >= contents.keys()

@@ -10,7 +10,7 @@ from rich.console import Console
 from mptctl.evaluation.gate.history import History, Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
-from mptctl.machine.doctor import Check, DoctorReport, conclude
+from mptctl.machine.doctor import Check, DoctorReport
 from mptctl.models.run_list import RunEntry, RunList
 from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import history_document
@@ -28,12 +28,12 @@ Show = Callable[[Console], None]
 def runs(console: Console) -> None:
     row = {"method": "mpt-kl", "epoch": 3, "epochs": 40, "when": "2026-11-22T05:12:00+00:00", "problem": None}
     entries = [
-        RunEntry.model_validate(row | {"run": "mpt-kl", "state": "interrupted", "val_error": 0.1222, "teacher_of": []}),
+        RunEntry.model_validate(row | {"run": "mpt-kl", "state": "interrupted", "val_error": 0.1222}),
         RunEntry.model_validate(
-            row | {"run": "old", "state": "finished", "val_error": 0.0222, "teacher_of": ["mpt-kl", "no-treatment"]}
+            row | {"run": "old", "state": "finished", "val_error": 0.0222}
         ),
         RunEntry.model_validate(
-            row | {"run": "ref", "state": "broken", "val_error": None, "method": None, "teacher_of": [],
+            row | {"run": "ref", "state": "broken", "val_error": None, "method": None,
                    "problem": "best.pt: its tensors do not match their digest"}
         ),
     ]  # fmt: skip
@@ -69,10 +69,9 @@ def quickstart(console: Console) -> None:
 
 
 def few_shot(console: Console) -> None:
-    score = Score(accuracy=0.6812, ci95=0.0081)
     report = FewShotReport(
         run="runs/old/best.pt", head="linear", way=5, shot=1, query=15, seed=0, episodes=600, novel=["a"] * 20,
-        accuracy=0.6754, ci95=0.0083, centroid=score, logistic=Score(accuracy=0.6799, ci95=None), seconds=3.4,
+        accuracy=0.6754, ci95=0.0083, centroid=Score(accuracy=0.6799, ci95=None), seconds=3.4,
         seconds_features=1.0, warnings=[],
     )  # fmt: skip
     print_document(few_shot_document(report), console)
@@ -113,8 +112,7 @@ def doctor(console: Console) -> None:
         Check(name="cores", state="ok", found="2"),
         Check(name="storage", state="unusable", found="0.4 GB free", advice="make room"),
     ]
-    report = DoctorReport(checks=checks, conclusion=conclude(checks))
-    print_document(doctor_document(report), console)
+    print_document(doctor_document(DoctorReport(checks=checks)), console)
 
 
 SHOWN = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, make_split
@@ -21,7 +21,7 @@ from tests.data.test_pack_tables import rows_of, write_arrow, write_parquet
 
 
 def packed(source: Path, out: Path, to: PackForm) -> Path:
-    request = PackRequest(source=str(source), kind="", to=to, short_side=None, quality=QUALITY)
+    request = PackRequest(source=str(source), kind="", to=to, short_side=None)
     pack_pictures(request, out)
     return out
 

@@ -6,24 +6,18 @@ from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
 
-@job("models.requests:RunsRequest", "runs:show_runs", "models.run_list:RunList")
+@job("files.request:RootRequest", "runs:show_runs", "models.run_list:RunList")
 def runs() -> None:
     """List the runs below the run root.
 
-    Shows method, state, validation error, date, and which runs each one taught. Subfolders are searched, so
-    that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
-    makes its run broken.
-
-    --clean removes files of finished runs that only --resume needs. Afterwards --resume can no longer train
-    them for longer; best.pt stays.
+    Shows method, state, validation error and date. Subfolders are searched, so that a study's seeds and an
+    ensemble's members are listed. Every checkpoint is verified; a damaged one makes its run broken.
 
     Examples:
 
         mptctl runs
 
         mptctl runs --run-root runs-cifar10 --json
-
-        mptctl runs --clean
     """
 
 

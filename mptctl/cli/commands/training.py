@@ -220,8 +220,8 @@ def export() -> None:
 def fewshot() -> None:
     """Measure few-shot accuracy on classes unknown to a run.
 
-    Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
-    nearest centroid, and logistic regression; pictures are of the test part.
+    Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, and
+    the nearest centroid; pictures are of the test part.
 
     With --analysis, runs trained with different margins are compared; their figure is written to --out.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,9 @@ from mptctl.data.listing.listing import make_rows
 from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names
-from mptctl.files.text_file import read_json_object
 
 # Files beside shards or a table that name the classes, one a line: the first line is of class 0.
 _NAME_FILES = ("classes.txt", "classnames.txt")
-_DATASET_INFO = "dataset_info.json"
 # The label of every row where labels are not read.
 ANY = "any"
 
@@ -96,42 +94,18 @@ def classify_rows(
     return class_names, make_rows(found, rows.problems, further)
 
 
-def read_class_names(folders: Iterable[Path]) -> list[str] | None:
-    """Read class names, the name of class 0 first, from the first file in the folders that has them.
-
-    The file is ``classes.txt``, ``classnames.txt``, or the ``dataset_info.json`` of `datasets`.
+def read_class_names(folder: Path) -> list[str] | None:
+    """Read class names, the name of class 0 first, from ``classes.txt`` or ``classnames.txt`` in a folder.
 
     Returns:
-        None where no folder has such a file, or the first one found is a ``dataset_info.json`` that does not
-        name the classes of exactly one feature.
+        None where the folder has no such file.
 
     Raises:
-        DataError: the file cannot be read, or names no classes.
+        UsageError: the file cannot be read, or names no classes.
     """
-    for folder in folders:
-        for name in _NAME_FILES:
-            if (folder / name).is_file():
-                return read_names(folder / name, "class names")
-        if (folder / _DATASET_INFO).is_file():
-            return _read_dataset_info(folder / _DATASET_INFO)
-    return None
-
-
-def _read_dataset_info(path: Path) -> list[str] | None:
-    """Read class names from the JSON that `datasets` writes beside its data.
-
-    Returns:
-        None unless exactly one feature has class names.
-
-    Raises:
-        DataError: the file cannot be read, or is no such JSON.
-    """
-    features = read_json_object(path, "repair it, or move it away").get("features") or {}
-    if not isinstance(features, dict):
-        raise DataError(f"{path}: its features are no JSON object; repair it, or move it away")
-    dicts = [feature for feature in features.values() if isinstance(feature, dict)]
-    name_lists = [feature["names"] for feature in dicts if feature.get("names")]
-    return [str(name) for name in name_lists[0]] if len(name_lists) == 1 else None
+    files = (folder / name for name in _NAME_FILES if (folder / name).is_file())
+    file = next(files, None)
+    return None if file is None else read_names(file, "class names")
 
 
 def _mark_blank(rows: LabelledRows) -> None:

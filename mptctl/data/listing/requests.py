@@ -65,7 +65,7 @@ class SplitSettings(DivisionSettings):
     metadata: Annotated[Path | None, Flag("FILE")] = None
     """Columns of the pictures by `id`, in a form that predictions have."""
     class_labels: Annotated[Path | None, Flag("FILE")] = None
-    """Names for people beside class ids, an id and a name a line (text, or .csv)."""
+    """Names for people beside class ids: a line has an id, a blank and a name."""
     download: Annotated[bool, Flag()] = False
     """Fetch CIFAR where it is not in the data root."""
     report: Annotated[Path | None, Flag("FILE")] = None

@@ -91,7 +91,7 @@ def list_shards(
         "size": [sample.size for sample in samples],
     }
     further = {name: [sample.fields.get(name) for sample in samples] for name in fields}
-    known = read_class_names([root]) if labelled else None
+    known = read_class_names(root) if labelled else None
     class_names, table = classify_rows(rows, known, place, found, further)
     return Listing("webdataset", root, class_names, table, tuple(shards))
 

@@ -56,7 +56,7 @@ def list_table(
         where=lambda row: f"{described} {lines[row]}",
         problems=problems,
     )
-    known = read_class_names([place.parent]) if labelled else None
+    known = read_class_names(place.parent) if labelled else None
     found = {"path": paths, "line": lines} | ({"id": texts["id"]} if "id" in texts else {})
     further = {name: column for name, column in cells.items() if name not in column_of.values()}
     class_names, table = classify_rows(rows, known, str(place), found, further)

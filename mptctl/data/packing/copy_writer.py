@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from mptctl.data.listing.image_folder import list_class_folders, list_picture_files
 from mptctl.data.listing.shards import sample_key_of
-from mptctl.data.listing.tar_members import whole_blocks
 from mptctl.data.packing.plan import Planned, without_suffix
 from mptctl.data.packing.records import PackedFile
 from mptctl.data.packing.source import PackSource
@@ -25,8 +24,6 @@ from mptctl.errors import StorageError, UsageError, some
 from mptctl.files import remove_partial_files, replacing, storage_error, write_atomically
 
 CLASSES_NAME, TABLE_NAME = "classes.txt", "pictures.csv"
-# Version of the index of DALI's `wds2idx`.
-_INDEX_VERSION = "v1.2"
 
 
 def find_kept(
@@ -98,8 +95,6 @@ def remove_outdated(
     _refuse_foreign_files(out, plan, folders, written)
     for name in written - {file.file for file in kept}:
         (out / name).unlink(missing_ok=True)
-        if name.endswith(".tar"):
-            (out / name).with_suffix(".idx").unlink(missing_ok=True)
     for folder in folders:
         with suppress(OSError):  # not empty
             (out / folder).rmdir()
@@ -134,12 +129,12 @@ def _refuse_foreign_files(
 
 
 def make_class_folders(out: Path, source: PackSource) -> None:
-    """Make the class folders of a copy, also empty ones, and remove files that a kill left half written.
+    """Make the class folders of a copy, and remove files that a kill left half written.
 
     Raises:
         StorageError: a folder cannot be made.
     """
-    folders = {source.folder(row) for row in range(len(source))} | source.class_folders
+    folders = {source.folder(row) for row in range(len(source))}
     names = {path for folder in folders for path in (Path(folder), *Path(folder).parents)}
     for folder in sorted(out / name for name in names - {Path()}):
         try:
@@ -237,32 +232,20 @@ class _OpenShard:
         self._stream: IO[bytes] = self._open.enter_context(replacing(path))
         self._tar = tarfile.TarFile(fileobj=self._stream, mode="w", format=tarfile.GNU_FORMAT)
         self._files: dict[int, PackedFile] = {}
-        self._index: list[str] = []
-        self._has_blanks = False  # True: some name has a blank, so the index could not be read
 
     def add(self, row: int, file: PackedFile, members: Sequence[tuple[str, bytes]]) -> None:
         """Write name and bytes of the members of one picture."""
         self._files[row] = file
-        # A line of the index: extension, first byte, number of bytes and name of each member.
-        fields = []
         for name, content in members:
             info = tarfile.TarInfo(name)
             info.size = len(content)
             self._tar.addfile(info, io.BytesIO(content))
-            extension = name.removeprefix(sample_key_of(name) + ".")
-            first_byte = self._tar.offset - whole_blocks(len(content))
-            fields += [extension, str(first_byte), str(len(content)), name]
-            self._has_blanks |= len(name.split()) > 1
-        self._index.append(" ".join(fields))
 
     def close(self) -> dict[int, PackedFile]:
-        """Finish the shard, write its index, and return the records of its pictures by row."""
+        """Finish the shard, and return the records of its pictures by row."""
         with self._open:
             self._tar.close()
             size = self._stream.tell()
-            if not self._has_blanks:
-                index = "\n".join([f"{_INDEX_VERSION} {len(self._index)}", *self._index, ""])
-                write_atomically(self._path.with_suffix(".idx"), index.encode())
         name = self._path.name
         return {row: replace(file, shard=name, shard_bytes=size) for row, file in self._files.items()}
 

@@ -34,10 +34,6 @@ class PackRequest(Model):
     )
     to: PackForm = Field("folder", description="form of the copy")
     short_side: int | None = Field(description="shorter side of a picture at most, in pixels; null: no limit")
-    quality: int = Field(description="quality of the JPEG files that are written, on Pillow's scale")
-    chroma: Literal["4:2:0"] = Field(
-        "4:2:0", description="chroma subsampling of the JPEG files that are written"
-    )
 
 
 class Packed(Model):

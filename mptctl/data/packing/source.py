@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mptctl.data.listing.image_folder import find_part_folders, list_class_folders, list_folder
+from mptctl.data.listing.image_folder import find_part_folders, list_folder
 from mptctl.data.listing.listing import BadPictures, Listing
 from mptctl.data.listing.patterns import root_folder_of
 from mptctl.data.listing.shards import list_shards
@@ -66,7 +66,6 @@ class PackSource:
         readings: takes rows, ascending, and yields their readings, in lists of at most `CHUNK` for a thread.
         stamp: takes a row, and returns the present stamp of its original; None where ``digest`` tells whether
             it has changed. Raises OSError if the original is gone.
-        class_folders: paths of the source's class folders, which a copy as folders has too, even if empty.
         further: further columns, one row for each picture; None without such columns.
         notes: sentences for the user on what was found.
         digest: digest of the tables or shards; "" where each picture has a stamp instead.
@@ -79,7 +78,6 @@ class PackSource:
     where: Callable[[int], str]
     readings: Callable[[Sequence[int]], Iterator[list[Reading]]]
     stamp: Callable[[int], Stamp | None] = lambda row: None
-    class_folders: frozenset[str] = frozenset()
     further: pa.Table | None = None
     notes: list[str] = field(default_factory=list)
     digest: str = ""
@@ -108,10 +106,9 @@ def original_of(content: bytes | str, mtime: int = 0) -> Original:
 def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSource:
     """List the pictures of an image folder, whose paths are the ids; DataError as of `list_folder`."""
     root = Path(place)
-    listing, parts = list_folder(root, needs_test=False), find_part_folders(root)
-    folders = [f"{part}/{name}".strip("/") for part in parts for name in list_class_folders(root / part)]
-    notes = find_passed_over(root, parts).lines()
-    return _make_source(listing, "repair or rename these", notes=notes, class_folders=frozenset(folders))
+    listing = list_folder(root, needs_test=False)
+    notes = find_passed_over(root, find_part_folders(root)).lines()
+    return _make_source(listing, "repair or rename these", notes=notes)
 
 
 def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:

@@ -19,7 +19,6 @@ def few_shot_document(report: FewShotReport) -> Document:
     scores = [
         (f"fitted {report.head} head", report.accuracy, report.ci95),
         ("nearest centroid", report.centroid.accuracy, report.centroid.ci95),
-        ("logistic regression", report.logistic.accuracy, report.logistic.ci95),
     ]
     table = Table(
         scores,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from mptctl.errors import some
 from mptctl.machine.doctor import DoctorReport
-from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Table, notes
+from mptctl.report.media.document import TONES, Cell, Column, Document, Table, notes
 from mptctl.report.media.numbers import percent
 from mptctl.studies.catalog import Catalog, CatalogEntry
 
@@ -28,11 +27,6 @@ def runs_document(run_list: RunList) -> Document:
             Column("state (epoch)", _state, words=True),
             Column("error", lambda run: percent(run.val_error, 1)),
             Column("when", lambda run: f"{datetime.fromisoformat(run.when):%d %b %H:%M}"),
-            Column(
-                "teacher of",
-                lambda run: some(_name_beside(run.run, student) for student in run.teacher_of),
-                words=True,
-            ),
         ],
     )
     problems = [f"{run.run}: {run.problem}" for run in run_list.runs if run.problem is not None]
@@ -44,16 +38,6 @@ def _state(run: RunEntry) -> str:
     if run.state not in ("running", "interrupted"):
         return run.state
     return f"{run.state} ({run.epoch or 0} of {run.epochs})"
-
-
-def _name_beside(run: str, other: str) -> str:
-    """The name of another run without the innermost folder that contains both: ``1`` for ``ens/1``."""
-    folder = run.rpartition("/")[0]
-    while folder:
-        if other.startswith(f"{folder}/"):
-            return other.removeprefix(f"{folder}/")
-        folder = folder.rpartition("/")[0]
-    return other
 
 
 def catalog_document(catalog: Catalog) -> Document:
@@ -79,7 +63,7 @@ def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
 
 
 def doctor_document(report: DoctorReport) -> Document:
-    """The document of `doctor`: a row for each check of the machine, and the conclusion."""
+    """The document of `doctor`: a row for each check of the machine."""
     table = Table(
         report.checks,
         [
@@ -88,5 +72,4 @@ def doctor_document(report: DoctorReport) -> Document:
             Column("found", lambda check: "; ".join(filter(None, (check.found, check.advice))), words=True),
         ],
     )
-    # Wrapped in a pipe too: a program takes the conclusion from --json.
-    return Document([table, Note(report.conclusion, "strong")])
+    return Document([table])
