@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mptctl.data.ahead import map_ahead
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.dali_pipeline import build_pipeline, choose_geometry, shows_edges
+from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, choose_geometry, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.verify import check_stream, without_warnings
@@ -147,7 +147,8 @@ class DaliLoader(Loader):
     def _find_bad_files(self, error: Exception) -> DataError:
         """Check the pictures of the batches in work, and return an error that names the bad ones."""
         manifest, problems = self.plan.split.manifest, []
-        for row in (row for job in self._in_flight for row in job.index.tolist()):
+        rows = [row for job in self._in_flight for row in job.index.tolist()]
+        for row in rows:
             try:
                 data = manifest.read(row)
                 with without_warnings():
@@ -158,6 +159,12 @@ class DaliLoader(Loader):
             return DataError(
                 f"{some(problems, separator='; ')}; repair or remove them, and run split --overwrite"
             )
+        for row in rows:
+            if not can_decode(self.plan, manifest.read(row)):
+                return DataError(
+                    f"{manifest.where(row)}: Pillow can decode it and DALI cannot; save it anew and run "
+                    "split --overwrite, or set data.loader=threaded"
+                )
         return DataError(f"DALI failed ({first_line(error)[:160]}); try data.loader=threaded")
 
     def _drain(self) -> None:

@@ -193,6 +193,28 @@ def build_pipeline(plan: LoadPlan, geometry: Geometry, source: Callable[[], list
     return pipeline
 
 
+def can_decode(plan: LoadPlan, data: bytes) -> bool:
+    """Tell whether DALI can decode one encoded picture.
+
+    Args:
+        plan: device and settings.
+        data: bytes of the picture's file.
+    """
+    from nvidia import dali
+
+    device = (plan.device.index or 0) if plan.device.type == "cuda" else None
+    pipeline = dali.Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
+    with pipeline:
+        encoded = dali.fn.external_source(source=lambda: [np.frombuffer(data, dtype=np.uint8)])
+        pipeline.set_outputs(dali.fn.decoders.image(encoded, **decoder_settings(plan)))
+    pipeline.build()
+    try:
+        pipeline.run()
+    except Exception:  # of any kind: each means that DALI does not decode this file
+        return False
+    return True
+
+
 def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
     """Return keywords of DALI's decoders: the device, and what makes their pictures the same as Pillow's."""
     from nvidia import dali
