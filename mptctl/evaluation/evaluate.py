@@ -13,7 +13,6 @@ from mptctl.evaluation.flips import (
     flip_rates,
     flips_by_answer,
     flips_by_class,
-    flips_by_confidence,
     flips_by_pair,
     worst_flips,
 )
@@ -34,7 +33,7 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import compare_margins, summarise, sweep_biases
+from mptctl.evaluation.report_sections import summarise
 from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
@@ -166,10 +165,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         gate=verdict.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
-        by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
-        margins=compare_margins(answers),
-        bias_sweep=sweep_biases(answers),
         per_class=classes,
         pairs=pairs,
         more_pairs=more_pairs,

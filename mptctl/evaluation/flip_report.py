@@ -6,8 +6,6 @@ Unless a field says otherwise, a rate is over the test samples of the old classe
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from mptctl.evaluation.rates import Counts, Interval, Rate, Rates
@@ -16,37 +14,6 @@ from mptctl.files import Model
 
 # Flips that the JSON lists and the page shows with pictures.
 SHOWN_FLIPS = 24
-
-
-class MarginGroup(Model):
-    """Logit margins (true class minus best other class) of one model on samples of old or of new classes."""
-
-    model: Literal["old", "new"] = Field(description="whose logits")
-    samples: Literal["old classes", "new classes"] = Field(description="the class of the samples")
-    n: int = Field(description="samples with a finite margin")
-    mean: float | None = Field(description="mean margin, logits")
-    quantiles: tuple[float, float, float, float, float] | None = Field(description="5, 25, 50, 75, 95 %")
-    negative: Rate = Field(description="margins below zero / n")
-    histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
-
-
-class Margins(Model):
-    """Logit margins before and after (Pleiss et al. 2020)."""
-
-    edges: list[float] = Field(description="edges of the histograms, common to all groups")
-    groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
-
-
-class SweepPoint(Model):
-    """The rates when `bias` is taken off the logits of the new classes after training."""
-
-    bias: float = Field(
-        description="shift in logits: the smallest, in double precision, that gives these rates"
-    )
-    nfr: float = Field(description="NFR at this shift")
-    er_old_classes: float = Field(description="error on samples of old classes")
-    er_new_classes: float | None = Field(description="error on samples of the other classes")
-    er_all: float = Field(description="error on all samples")
 
 
 class Bin(Model):
@@ -95,14 +62,6 @@ class ErrorDifference(Model):
     ci95: Interval = Field(
         description="95 % interval, from the exact intervals of negative and of positive flips"
     )
-
-
-class ConfidenceRow(Model):
-    """Flips among the old model's right predictions whose confidence lies in one range."""
-
-    low: float = Field(description="lower edge of the old model's confidence, inclusive")
-    high: float = Field(description="upper edge, exclusive but in the last row")
-    flips: Rate = Field(description="negative flips / right predictions of the old model in this range")
 
 
 class Destinations(Model):
@@ -225,12 +184,7 @@ class FlipReport(Model):
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
-    by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
-    margins: Margins | None = Field(description="needs logits")
-    bias_sweep: list[SweepPoint] = Field(
-        description="needs the new model's logits and new classes; else empty"
-    )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
     pairs: list[PairRow] = Field(
         description="class to prediction, most flips first: the 1,000 most frequent pairs"

@@ -1,15 +1,12 @@
-"""Negative flips as rates, by class, by wrong answer and by the old model's confidence; the worst flips."""
+"""Negative flips as rates, by class and by wrong answer; the worst flips."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import (
     ClassRow,
-    ConfidenceRow,
     Destinations,
     FlippedSample,
     MorePairs,
@@ -20,8 +17,6 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
-# Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
-CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
 # Chosen: most pairs of class and answer that are listed. A thousand classes may have hundreds of thousands of
 # pairs, which nobody reads, and which take longer to write than ten million samples take to be paired.
 MOST_PAIRS = 1_000
@@ -56,28 +51,6 @@ def destinations(answers: PairedAnswers) -> Destinations:
     return Destinations(
         to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
     )
-
-
-def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
-    """Compute the share of flips in each band of the old model's confidence, among its right answers.
-
-    None where the old model has no logits, or a class map merged them.
-    """
-    if "old" not in answers.own_scores:
-        return None
-    bands = list(itertools.pairwise(CONFIDENCE_EDGES))
-    band = confidence_band(answers.own_scores["old"].confidence[answers.of_old])
-    tables = answers.count_by(band, len(bands)).tolist()
-    return [
-        ConfidenceRow(low=low, high=high, flips=rate(flips, kept + flips))
-        for (low, high), (kept, flips, _, _) in zip(bands, tables, strict=True)
-    ]
-
-
-def confidence_band(confidence: NDArray[np.float64]) -> NDArray[np.int32]:
-    """(n,) the band of `CONFIDENCE_EDGES` in which each confidence lies; one at the last edge in the last."""
-    place = np.searchsorted(CONFIDENCE_EDGES, confidence, side="right") - 1
-    return np.clip(place, 0, len(CONFIDENCE_EDGES) - 2).astype(np.int32)
 
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:

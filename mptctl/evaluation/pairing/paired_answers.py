@@ -77,7 +77,7 @@ class PairedAnswers:
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """By role, the confidences, margins and best logits of each model that has logits."""
+        """By role, the confidences and best logits of each model that has logits."""
         by_role = {role: score(self.pairing, role, self.old_classes) for role in self.pairing.models}
         return {role: scores for role, scores in by_role.items() if scores is not None}
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.flips import CONFIDENCE_EDGES, confidence_band
 from mptctl.evaluation.pairing.join import Codes, Pairing
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 
+# Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
+CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
 # Always there, and there if the old model has logits.
 CLASS, CONFIDENCE = "class", "confidence"
 # There with the pictures of a split.
@@ -99,7 +100,8 @@ class DerivedColumns:
             )
             raise DataError(f"{flag} {CONFIDENCE}: {name} {lack}; give others, or leave it out")
         names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
-        return Column(confidence_band(scores.confidence), names)
+        place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
+        return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
 
 
 def _size_bands(pairing: Pairing, pictures: PictureSizes) -> Column:

@@ -27,8 +27,6 @@ from mptctl.report.media.numbers import of_count, percent
 
 # Rows of each list, and of slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Confidence of the old model from which a prediction counts as sure, 0 to 1.
-SURE = 0.9
 FOOTER = (
     "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are "
     "over test samples of the old classes unless they say otherwise; intervals are exact (Clopper and "
@@ -57,7 +55,7 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
             counts_table(report),
             rates_table(report, macro=True),
             models_table(report),
-            *notes([*_flip_sentences(report), *_confidence_sentence(report)], media=ON_SCREEN),
+            *notes(_flip_sentences(report), media=ON_SCREEN),
             *tables,
             *notes(["How intervals and verdicts are computed: docs/statistics.md"], "quiet", ON_SCREEN),
             *_last_line(report),
@@ -136,14 +134,3 @@ def _flip_sentences(report: FlipReport) -> list[str]:
         f"classes and {destinations.to_new_class.count:,} to new ones.",
         f"By class: {worst}.",
     ]
-
-
-def _confidence_sentence(report: FlipReport) -> list[str]:
-    """A sentence on how many of the old model's surest right predictions flipped; none where it had none."""
-    sure = [row for row in report.by_confidence or () if row.low >= SURE]
-    total = sum(row.flips.of for row in sure)
-    if not total:
-        return []
-    flipped = sum(row.flips.count for row in sure)
-    predictions = "prediction" if total == 1 else "predictions"
-    return [f"Of {total:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]
