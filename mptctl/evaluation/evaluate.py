@@ -11,7 +11,6 @@ from mptctl.evaluation.flip_report import SHOWN_FLIPS, ErrorDifference, FlippedS
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
-    flips_by_answer,
     flips_by_class,
     flips_by_pair,
     worst_flips,
@@ -19,7 +18,6 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, refuse_unknown_classes
-from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -142,8 +140,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         identical=request.identical,
         unfinished=request.unfinished,
     )
-    pairs, more_pairs = flips_by_pair(answers)
-    classes = flips_by_class(answers)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -157,7 +153,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         old=summarise(answers, "old"),
         new=summarise(answers, "new"),
         nfr_ci95=exact_interval(counts.negative_flips, counts.total),
-        macro_nfr=mean_over_classes(classes),
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
@@ -166,10 +161,8 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
         destinations=destinations(answers),
-        per_class=classes,
-        pairs=pairs,
-        more_pairs=more_pairs,
-        takers=flips_by_answer(answers),
+        per_class=flips_by_class(answers),
+        pairs=flips_by_pair(answers),
         slices=ranked,
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,

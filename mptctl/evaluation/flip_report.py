@@ -95,21 +95,6 @@ class PairRow(Model):
     flips: int = Field(description="negative flips")
 
 
-class MorePairs(Model):
-    """Number of the pairs that a list of the most frequent pairs leaves out, and of their flips."""
-
-    pairs: int = Field(default=0, description="pairs of class and prediction with flips")
-    flips: int = Field(default=0, description="their negative flips")
-
-
-class WrongAnswerRow(Model):
-    """Flips that one wrong prediction took from all classes."""
-
-    answer: str = Field(description="the new model's prediction")
-    new_class: bool = Field(description="the old model did not know that class")
-    flips: int = Field(description="negative flips")
-
-
 class SliceRow(Model):
     """Flips in one part of the test set, over samples of old classes."""
 
@@ -132,13 +117,6 @@ class MappedClass(Model):
     name: str = Field(description="its name in this report: of a split class the old one, else the new one")
     old: list[str] = Field(description="its names in OLD; several were merged")
     new: list[str] = Field(description="its names in NEW; several: it was split")
-
-
-class MacroRate(Model):
-    """A mean of rates over classes."""
-
-    value: float | None = Field(description="each sample weighs 1 / samples of its class")
-    ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
 
 
 class FlippedSample(Model):
@@ -170,9 +148,6 @@ class FlipReport(Model):
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
-    macro_nfr: MacroRate = Field(
-        description="mean of the NFR of each old class: each sample weighs 1 / samples of its class"
-    )
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
     identical: bool = Field(
         description="old and new are one model: one file, equal tensors, or predictions of equal content"
@@ -189,8 +164,6 @@ class FlipReport(Model):
     pairs: list[PairRow] = Field(
         description="class to prediction, most flips first: the 1,000 most frequent pairs"
     )
-    more_pairs: MorePairs = Field(default=MorePairs(), description="what `pairs` leaves out")
-    takers: list[WrongAnswerRow] = Field(description="predictions that took flips, most first")
     slices: list[SliceRow] = Field(
         default_factory=list, description="with --by: parts of the test set, lowest q first"
     )

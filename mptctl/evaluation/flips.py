@@ -9,9 +9,7 @@ from mptctl.evaluation.flip_report import (
     ClassRow,
     Destinations,
     FlippedSample,
-    MorePairs,
     PairRow,
-    WrongAnswerRow,
 )
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
@@ -77,32 +75,15 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     return sorted(rows, key=lambda row: (-row.negative_flips, row.n, row.label))
 
 
-def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
-    """Count the flips of each pair of true class and wrong answer.
-
-    Returns:
-        The `MOST_PAIRS` pairs with most flips, most first, and how many pairs and flips these leave out.
-    """
+def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
+    """List the `MOST_PAIRS` pairs of true class and wrong answer with most flips, most first."""
     names, is_old = answers.pairing.vocabulary, answers.is_old_class
     pairs = answers.flipped_pairs
     listed = zip(pairs.truth[:MOST_PAIRS], pairs.answer[:MOST_PAIRS], pairs.flips[:MOST_PAIRS], strict=True)
-    rows = [
+    return [
         PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=int(n))
         for truth, answer, n in listed
     ]
-    left_out = pairs.flips[MOST_PAIRS:]
-    return rows, MorePairs(pairs=left_out.size, flips=int(left_out.sum()))
-
-
-def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
-    """Count the flips that each wrong answer took from all classes; most flips first, then by name."""
-    names = answers.pairing.vocabulary
-    flips = np.bincount(answers.pairing.answers["new"][answers.flipped], minlength=len(names))
-    rows = [
-        WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
-        for i in np.flatnonzero(flips)
-    ]
-    return sorted(rows, key=lambda row: (-row.flips, row.answer))
 
 
 def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:

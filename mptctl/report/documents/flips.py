@@ -14,7 +14,6 @@ from mptctl.report.documents.flip_tables import (
     pairs_table,
     rates_table,
     slices_table,
-    takers_table,
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
@@ -46,14 +45,14 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
     classes = [row for row in report.per_class if row.negative_flips]
     tables: list[Table[Any]] = [slices_table(report, rows)] if _has_slices(report) else []
     if classes:
-        tables += [classes_table(classes, rows), pairs_table(report, rows), takers_table(report, rows)]
+        tables += [classes_table(classes, rows), pairs_table(report, rows)]
     return Document(
         [
             Note(_models(report), media=ON_SCREEN),
             *notes(head.sentences),
             *_warnings(report),
             counts_table(report),
-            rates_table(report, macro=True),
+            rates_table(report),
             models_table(report),
             *notes(_flip_sentences(report), media=ON_SCREEN),
             *tables,
@@ -86,7 +85,7 @@ def screen_document(report: FlipReport, *, can_type_flags: bool = True) -> Docum
             Note(_models(report)),
             *_warnings(report),
             counts_table(report),
-            rates_table(report, macro=False),
+            rates_table(report),
             *notes(sentences),
             *([slices_table(report, SLICE_ROWS)] if _has_slices(report) else []),
             *_last_line(report),
