@@ -15,8 +15,6 @@ from mptctl.evaluation.statistics import rate
 def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
     """Summarise one model by itself: its errors, and where it has logits the calibration of its confidence.
 
-    Where a class map merged logits, there is no calibration: their softmax is not the model's.
-
     Args:
         answers: all models.
         role: of the one that is summarised, such as ``old``.
@@ -29,10 +27,10 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         all_classes=rate(all_wrong, total),
     )
     calibration = None
-    if role in answers.own_scores and model.classes is not None:
+    if role in answers.scores and model.classes is not None:
         known = answers.pairing.among(model.classes)[answers.pairing.truth]
         if known.any():
-            calibration = calibrate(answers.own_scores[role].confidence[known], answers.right[role][known])
+            calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
     return ModelSummary(
         name=encodable(model.name),
         classes=None if model.classes is None else len(model.classes),

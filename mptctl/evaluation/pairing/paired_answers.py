@@ -82,11 +82,6 @@ class PairedAnswers:
         return {role: scores for role, scores in by_role.items() if scores is not None}
 
     @cached_property
-    def own_scores(self) -> dict[str, Scores]:
-        """`scores` without models of which a class map merged logits: their softmax is not the model's."""
-        return {role: each for role, each in self.scores.items() if not self.pairing.models[role].merged}
-
-    @cached_property
     def confusion_of_old(self) -> Confusion:
         """How often the old model gave an answer to samples of an old class, by places in the vocabulary."""
         truth, answer = self.pairing.truth[self.of_old], self.pairing.answers["old"][self.of_old]

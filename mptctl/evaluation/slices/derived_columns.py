@@ -66,7 +66,7 @@ class DerivedColumns:
         """The derived columns that this comparison has."""
         return [
             CLASS,
-            *([CONFIDENCE] if "old" in self.answers.own_scores else []),
+            *([CONFIDENCE] if "old" in self.answers.scores else []),
             *([] if self.pictures is None else [SIZE]),
         ]
 
@@ -92,13 +92,13 @@ class DerivedColumns:
 
     def _confidence_bands(self, flag: str) -> Column:
         """Each sample's band of the old model's confidence; DataError without logits."""
-        scores = self.answers.own_scores.get("old")
+        scores = self.answers.scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
-            lack = (
-                "has no logits" if "old" not in self.answers.scores else "has logits that --class-map merged"
+            raise DataError(
+                f"{flag} {CONFIDENCE}: {name} has no logits, or --class-map merged some; give others, or leave "
+                "it out"
             )
-            raise DataError(f"{flag} {CONFIDENCE}: {name} {lack}; give others, or leave it out")
         names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
         place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
         return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
