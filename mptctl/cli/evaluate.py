@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import typer
@@ -25,7 +25,6 @@ from mptctl.evaluation.limits import LIMITS, Limits, small_limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
-from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.machine.signals import stopped_with
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
@@ -144,11 +143,9 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
         workspace(memory, session.progress if is_watched else None),
     ):
         updates = load_updates(asked.old, asked.news, session, request.question.renamed)
-        with_pictures = next((loaded for loaded in updates if loaded.split is not None), updates[0])
-        size_reader = make_size_reader(with_pictures)
         for new, loaded in zip(asked.news, updates, strict=True):
             slicing = request.question.slicing_for(loaded.models, loaded.split)
-            report = _compare(request, loaded, replace(slicing, pictures=size_reader))
+            report = _compare(request, loaded, slicing)
             _write_outputs(request, loaded, report)
             reports[new] = report.with_flips(SHOWN_FLIPS)
     return reports

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import typer
 
 from mptctl.cli.outputs import Outputs, files_read_for
@@ -18,7 +16,6 @@ from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files import writing
 from mptctl.inference.named_models import load_predictions
-from mptctl.inference.picture_sizes import make_size_reader
 from mptctl.report.media.progress_bars import showing_progress
 
 
@@ -42,10 +39,7 @@ def write_gate_file(asked: GateInitRequest) -> None:
         request = ComparisonRequest(
             old_classes=question.old_classes,
             class_map=question.class_map,
-            slicing=replace(
-                question.slicing_for(found.models, found.split),
-                pictures=make_size_reader(found),
-            ),
+            slicing=question.slicing_for(found.models, found.split),
             identical=found.identical,
             unfinished=found.unfinished,
         )

@@ -32,7 +32,6 @@ from mptctl.evaluation.pairing.sanity import (
 )
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.report_sections import summarise
-from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr
@@ -177,7 +176,7 @@ def _slice_source(answers: PairedAnswers, request: ComparisonRequest) -> SliceSo
     slicing = request.slicing
     flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column")
     flag_of_key |= dict.fromkeys(slicing.by, option("by"))
-    return SliceSource(DerivedColumns(answers, slicing.pictures), slicing.files, flag_of_key)
+    return SliceSource(answers, slicing.files, flag_of_key)
 
 
 def _listed_flips(

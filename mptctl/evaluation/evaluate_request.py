@@ -19,8 +19,8 @@ class ComparedSettings(Request):
     """The classes and the parts of the test set that two models are compared on."""
 
     by: Annotated[list[str], Flag("COLUMN")] = Field([])
-    """Flips by a column of --metadata, OLD, NEW or the split's table; by class; by confidence of OLD; by size
-    of a run's pictures; a,b crosses two. Repeatable."""
+    """Flips by a column of --metadata, OLD, NEW or the split's table; by class; by confidence of OLD; a,b
+    crosses two. Repeatable."""
     metadata: Annotated[Path | None, Flag("FILE", panel=SLICES)] = None
     """Columns of the samples by `id`, in a form that predictions have."""
     old_classes: Annotated[str | None, Flag("FILE|all")] = None
