@@ -132,10 +132,8 @@ class GateInitRequest(ComparedSettings, ModelRequest):
 
 
 class HistoryRequest(Request):
-    """The history file, and its figure."""
+    """The history file."""
 
     file: Annotated[Path, argument("FILE.jsonl")]
     """File that evaluate --append-history wrote."""
     as_json: Json = False
-    out: Annotated[Path | None, Flag("FILE")] = None
-    """Draw NFR with its intervals over releases, a .png or .svg file."""

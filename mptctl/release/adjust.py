@@ -34,22 +34,7 @@ from mptctl.release.measured import report_rates, validation_counts
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 
 
-@dataclass(frozen=True)
-class Adjusted:
-    """The result of `adjust`.
-
-    Attributes:
-        report: what ``--json`` prints.
-        folder: the run folder that was written.
-        choice: the shift, and the others that were tried; None without a budget.
-    """
-
-    report: AdjustReport
-    folder: RunDir
-    choice: BiasChoice | None
-
-
-def adjust(request: AdjustRequest, session: Session) -> Adjusted:
+def adjust(request: AdjustRequest, session: Session) -> AdjustReport:
     """Choose a shift and a temperature on the validation part, and write the adjusted run to a new folder.
 
     The test part is not read.
@@ -98,8 +83,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     report = _report(request, run, checkpoint, selection, remarks)
     meta, line = _checkpoint_records(request, checkpoint, report, selection)
     notes = write_run(run, existing, meta, model, split, line)
-    report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
-    return Adjusted(report, run, selection.choice)
+    return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 
 @dataclass(frozen=True)
