@@ -21,7 +21,7 @@ from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import make_release
 from mptctl.evaluation.gate.rules import today_in_utc
-from mptctl.evaluation.limits import LIMITS, Limits, small_limits
+from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.inference.named_models import NamedModels, load_updates
@@ -133,14 +133,12 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     """
     request = _read_request(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
-    # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
-    is_watched = sys.stderr is not None and sys.stderr.isatty()
     reports: dict[str, FlipReport] = {}
     with (
         stopped_with("stopped"),
         errors_written_to(request.files),
         showing_progress(asked.session) as session,
-        workspace(memory, session.progress if is_watched else None),
+        workspace(memory),
     ):
         updates = load_updates(asked.old, asked.news, session, request.question.renamed)
         for new, loaded in zip(asked.news, updates, strict=True):
@@ -220,7 +218,7 @@ def _compare(request: Comparing, loaded: NamedModels, slicing: SliceRequest) -> 
             worst=request.flips_needed,
             identical=loaded.identical,
             unfinished=loaded.unfinished,
-            warnings=[*loaded.warnings, *small_limits(request.limits)],
+            warnings=loaded.warnings,
         ),
     )
     if loaded.split is None:

@@ -94,7 +94,7 @@ def compare(
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
     if request.gate_file is not None:
-        warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
+        warnings += request.gate_file.overruled(request.limits)
         request = replace(request, limits=request.gate_file.merged(request.limits))
     models = {"old": old, "new": new}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")

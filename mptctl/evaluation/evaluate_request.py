@@ -27,7 +27,7 @@ class ComparedSettings(Request):
     """Old class labels, one a line, or `all` for all labels; default: the classes of OLD. Not beside --gate,
     whose file has `old_classes`."""
     class_map: Annotated[Path | None, Flag("FILE", panel=COMPARED)] = None
-    """Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new)."""
+    """Classes renamed, merged or split from OLD to NEW, as YAML (old: new)."""
 
     @property
     def old_classes_file(self) -> Path | None:

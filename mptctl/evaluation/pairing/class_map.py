@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,13 @@ from pathlib import Path
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.name_pairs import read_pairs
 from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.files import read_text
 from mptctl.files.explained import shown
+
+# Largest file in bytes: room for a quarter of a million classes.
+MOST_BYTES = 2**24
+WRITE = "write YAML, a line for each class: old: new, or old: [new, new]"
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,33 @@ class ClassMap:
 
 
 def read_class_map(path: Path) -> ClassMap:
-    """Read a map: ``.yaml`` of `old: new` or `old: [new, new]`, or ``.csv`` with the columns `old` and `new`.
+    """Read a map: YAML of `old: new` or `old: [new, new]`.
 
     Raises:
-        UsageError: the file has another ending, cannot be read, or is no map (see `_mapped_classes`).
+        UsageError: the file cannot be read, is larger than `MOST_BYTES`, or is no map.
         DataError: the file is a device or FIFO.
     """
-    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path)))
+    from mptctl.files.yaml_text import read_yaml
+
+    name = f"--class-map {path}"
+    content = read_yaml(read_text(path, MOST_BYTES, name, WRITE, "name classes, not samples"), name)
+    if not isinstance(content, dict):
+        raise UsageError(f"{name}: must be a mapping; {WRITE}")
+    pairs = list(dict.fromkeys(_pairs(name, content)))
+    if not pairs:
+        raise UsageError(f"{name}: names no class; {WRITE}")
+    if any("" in names for names in pairs):
+        raise UsageError(f"{name}: holds an empty name; {WRITE}")
+    return ClassMap(str(path), _mapped_classes(str(path), pairs))
+
+
+def _pairs(name: str, content: Mapping[object, object]) -> Iterator[tuple[str, str]]:
+    """Yield every old name with each new one; UsageError, which begins with `name`, for anything else."""
+    for old, others in content.items():
+        for new in others if isinstance(others, list) else [others]:
+            if not (isinstance(old, str) and isinstance(new, str)):
+                raise UsageError(f"{name}: {shown(str(old))}: must be a name, or a list of names")
+            yield old, new
 
 
 def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:

@@ -80,9 +80,7 @@ class SideTable:
         """
         joined = current().table(
             f"SELECT number, {', '.join(self._cells)} FROM {samples} AS t "
-            f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR",
-            f"reading {self.path}",
-            n,
+            f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR"
         )
         if len(joined) < n:
             self._refuse_lacking(samples)

@@ -21,7 +21,7 @@ from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
 from mptctl.files.explained import shown
 
-# Columns that a comparison derives, and no file may have: always there, and there if the old model has logits.
+# Columns that a comparison derives, and no file may have; the second needs logits of the old model.
 CLASS, CONFIDENCE = "class", "confidence"
 # Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
 CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
@@ -115,8 +115,8 @@ def derived_column(answers: PairedAnswers, column: str, flag: str) -> Column:
         return Column(pairing.truth, pairing.vocabulary)
     if "old" not in answers.scores:
         raise DataError(
-            f"{flag} {CONFIDENCE}: {pairing.models['old'].name} has no logits, or --class-map merged some; give "
-            "others, or leave it out"
+            f"{flag} {CONFIDENCE}: {pairing.models['old'].name} has no logits, or --class-map merged some; "
+            "give others, or leave it out"
         )
     names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
     place = np.searchsorted(CONFIDENCE_EDGES, answers.scores["old"].confidence, side="right") - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, ModelSummary
 from mptctl.files.explained import shown
 from mptctl.report.documents.flip_tables import (
@@ -17,7 +18,6 @@ from mptctl.report.documents.flip_tables import (
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
-    some_of_all,
     verdict,
     verdict_line,
 )
@@ -127,7 +127,7 @@ def _flip_sentences(report: FlipReport) -> list[str]:
     if not flips:
         return []
     classes = [row for row in report.per_class if row.negative_flips]
-    worst = some_of_all([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES)
+    worst = some([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES, "; ")
     return [
         f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {destinations.to_old_class.count:,} went to old "
         f"classes and {destinations.to_new_class.count:,} to new ones.",

@@ -1,4 +1,4 @@
-"""A class map: renamed, merged and split classes counted by hand, in every form of file, and what is no map."""
+"""A class map: renamed, merged and split classes counted by hand, and what is no map."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MAP = "cat: feline\nsofa: sofa\ncouch: sofa\nbird: [owl, duck]\n"
 OLD_CLASSES, NEW_CLASSES = ["cat", "sofa", "couch", "bird"], ["feline", "sofa", "owl", "duck", "van"]
 
 
-def mapped(tmp_path: Path, text: str = MAP, name: str = "map.yaml") -> ClassMap:
-    (tmp_path / name).write_text(text)
-    return read_class_map(tmp_path / name)
+def mapped(tmp_path: Path, text: str = MAP) -> ClassMap:
+    (tmp_path / "map.yaml").write_text(text)
+    return read_class_map(tmp_path / "map.yaml")
 
 
 def files(tmp_path: Path, suffix: str, **more: Any) -> tuple[Path, Path]:
@@ -69,11 +69,6 @@ def test_without_a_map_it_is_refused_and_labels_may_be_in_either_names(tmp_path:
     with pytest.raises(DataError, match="--class-map"):
         compare(read_predictions(old), read_predictions(new))
     assert compared(tmp_path, label=OLD_LABELS).counts.negative_flips == 3
-
-
-def test_csv_says_the_same(tmp_path: Path) -> None:
-    csv = mapped(tmp_path, "new,old\nfeline,cat\nsofa,sofa\nsofa,couch\nowl,bird\nduck,bird\n", "map.csv")
-    assert csv.classes == mapped(tmp_path).classes
 
 
 def test_names_that_are_exchanged(tmp_path: Path) -> None:
@@ -127,25 +122,22 @@ def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("text", "message"),
     [
-        ("map.txt", "a: b", "cannot be read by its ending"),
-        ("map.yaml", "", "must be a mapping"),
-        ("map.yaml", "- a", "must be a mapping"),
-        ("map.yaml", "a: {b: c}", "must be a name"),
-        ("map.yaml", "a: []", "names no class"),
-        ("map.yaml", "a: ''", "holds an empty name"),
-        ("map.yaml", "a: b\na: c", "line 2: the key of line 1 once more"),
-        ("map.yaml", 'a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
-        ("map.yaml", "a: [x, y]\nb: x", "has other old names too"),
-        ("map.yaml", "a: [x, y]\nb: a", "is split, and what another class becomes"),
-        ("map.csv", "from,to\na,b\n", "its columns are from, to"),
-        ("map.csv", "old,new\na,b,c\n", "row 2 has 3 fields"),
+        ("", "must be a mapping"),
+        ("- a", "must be a mapping"),
+        ("a: {b: c}", "must be a name"),
+        ("a: []", "names no class"),
+        ("a: ''", "holds an empty name"),
+        ("a: b\na: c", "line 2: the key of line 1 once more"),
+        ('a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
+        ("a: [x, y]\nb: x", "has other old names too"),
+        ("a: [x, y]\nb: a", "is split, and what another class becomes"),
     ],
 )
-def test_what_is_no_map(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_what_is_no_map(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        mapped(tmp_path, text, name)
+        mapped(tmp_path, text)
     assert "\n" not in str(caught.value)
 
 
