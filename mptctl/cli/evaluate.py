@@ -20,7 +20,7 @@ from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, O
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.gate.history import make_release
-from mptctl.evaluation.limits import LIMITS, Limits, small_limits
+from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.machine.signals import stopped_with
@@ -102,20 +102,17 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
     files = read_files(asked, [asked.old, *asked.news])
     request = _read_request(asked, files)
     memory = parse_memory_limit(asked.memory_limit)
-    # The progress of pairing rows is shown in a terminal only: in a log its lines would be of no use.
-    is_watched = sys.stderr is not None and sys.stderr.isatty()
     reports: dict[str, FlipReport] = {}
     with (
         stopped_with("stopped"),
         errors_written_to(files),
         showing_progress(asked.session) as session,
-        workspace(memory, session.progress if is_watched else None),
+        workspace(memory),
     ):
         updates = load_updates(asked.old, asked.news, session, request.renamed)
-        pictured = next((loaded for loaded in updates if loaded.split is not None), updates[0])
         for new, loaded in zip(asked.news, updates, strict=True):
             models = loaded.models
-            report = compare(models["old"], models["new"], with_models(request, loaded, pictured))
+            report = compare(models["old"], models["new"], with_models(request, loaded))
             if loaded.split is not None:
                 report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
             _write_outputs(asked, files, request.today, loaded, report)
@@ -151,7 +148,7 @@ def _read_request(asked: EvaluateRequest, files: FlipFiles) -> ComparisonRequest
     worst = SHOWN_FLIPS if files.page is None else MOST_FLIPS
     if files.flips is not None or asked.append_history is not None:
         worst = sys.maxsize  # the CSV file and the history take all flips
-    return replace(request, limits=limits, gate_file=gate_file, worst=worst, warnings=small_limits(limits))
+    return replace(request, limits=limits, gate_file=gate_file, worst=worst)
 
 
 def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, request: ComparisonRequest) -> None:

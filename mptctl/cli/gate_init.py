@@ -36,7 +36,7 @@ def write_gate_file(asked: GateInitRequest) -> None:
     question = read_comparison(asked)
     with showing_progress(asked.session) as session, workspace():
         found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
-        report = compare(found.models["old"], found.models["new"], with_models(question, found, found))
+        report = compare(found.models["old"], found.models["new"], with_models(question, found))
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     if not report.counts.old_right:

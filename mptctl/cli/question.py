@@ -13,7 +13,6 @@ from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.slices.ranking import MIN_SLICE, SliceRequest, slice_columns
 from mptctl.files import read_names
 from mptctl.inference.named_models import NamedModels
-from mptctl.inference.picture_sizes import make_size_reader
 
 
 def read_comparison(asked: ComparedSettings, min_slice: int = MIN_SLICE) -> ComparisonRequest:
@@ -39,7 +38,7 @@ def read_comparison(asked: ComparedSettings, min_slice: int = MIN_SLICE) -> Comp
     )
 
 
-def with_models(asked: ComparisonRequest, loaded: NamedModels, pictured: NamedModels) -> ComparisonRequest:
+def with_models(asked: ComparisonRequest, loaded: NamedModels) -> ComparisonRequest:
     """The comparison, with what is known of its two models once they are read.
 
     The columns of slices are looked for in --metadata, then in predictions files of OLD and NEW, then in
@@ -48,7 +47,6 @@ def with_models(asked: ComparisonRequest, loaded: NamedModels, pictured: NamedMo
     Args:
         asked: the comparison before its models are read.
         loaded: predictions of old and new model.
-        pictured: models whose split has the sizes of the test pictures.
     """
     files = [
         Path(loaded.models[role].name) for role in ("old", "new") if loaded.models[role].origin == "file"
@@ -56,13 +54,11 @@ def with_models(asked: ComparisonRequest, loaded: NamedModels, pictured: NamedMo
     if loaded.split is not None:
         columns_of_split = columns_path(loaded.split.folder, loaded.split.file.manifest_fingerprint)
         files += [columns_of_split] if columns_of_split.is_file() else []
-    slicing = replace(
-        asked.slicing, files=[*asked.slicing.files, *files], pictures=make_size_reader(pictured)
-    )
+    slicing = replace(asked.slicing, files=[*asked.slicing.files, *files])
     return replace(
         asked,
         slicing=slicing,
         identical=loaded.identical,
         unfinished=loaded.unfinished,
-        warnings=[*loaded.warnings, *asked.warnings],
+        warnings=loaded.warnings,
     )

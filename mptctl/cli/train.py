@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mptctl.cli.adjust import adjust_and_draw
+from mptctl.cli.adjust import adjust_and_warn
 from mptctl.cli.budget import plan_adjustment, refuse_without_budget
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
@@ -328,8 +328,8 @@ def _train_and_adjust(
         return
     summary, best, name = result.summary(), str(result.run.best), request.folder.name
     if adjustment is not None:
-        adjusted = adjust_and_draw(adjustment, session)
-        best, name = adjusted.report.best, adjusted.folder.path.name
+        adjusted = adjust_and_warn(adjustment, session)
+        best, name = adjusted.best, Path(adjusted.run).name
         summary = summary.model_copy(update={"adjusted": best})
     words = [training.then] if training.then else ["evaluate", training.old or DEFAULT_OLD, name]
     if not inputs.asked.as_json:

@@ -11,16 +11,13 @@ from mptctl.evaluation.flip_report import SHOWN_FLIPS, ErrorDifference, FlippedS
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
-    flips_by_answer,
     flips_by_class,
-    flips_by_confidence,
     flips_by_pair,
     worst_flips,
 )
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, refuse_unknown_classes
-from mptctl.evaluation.macro_nfr import mean_over_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -34,8 +31,7 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import compare_margins, summarise, sweep_biases
-from mptctl.evaluation.slices.derived_columns import DerivedColumns
+from mptctl.evaluation.report_sections import summarise
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr
@@ -103,7 +99,7 @@ def compare(
     request = request or ComparisonRequest()
     warnings = [*request.warnings]
     if request.gate_file is not None:
-        warnings += [*request.gate_file.overruled(request.limits), *request.gate_file.small_limits()]
+        warnings += request.gate_file.overruled(request.limits)
         request = replace(request, limits=request.gate_file.merged(request.limits))
     models = {"old": old, "new": new}
     old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
@@ -148,8 +144,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         identical=request.identical,
         unfinished=request.unfinished,
     )
-    pairs, more_pairs = flips_by_pair(answers)
-    classes = flips_by_class(answers)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -163,7 +157,6 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         old=summarise(answers, "old"),
         new=summarise(answers, "new"),
         nfr_ci95=exact_interval(counts.negative_flips, counts.total),
-        macro_nfr=mean_over_classes(classes),
         mcnemar_p=mcnemar(counts),
         identical=request.identical,
         unfinished=list(request.unfinished),
@@ -171,14 +164,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: list[str
         gate=verdict.gate,
         rates=rates,
         er_difference=ErrorDifference(value=er_increase(counts), ci95=er_increase_interval(counts)),
-        by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
-        margins=compare_margins(answers),
-        bias_sweep=sweep_biases(answers),
-        per_class=classes,
-        pairs=pairs,
-        more_pairs=more_pairs,
-        takers=flips_by_answer(answers),
+        per_class=flips_by_class(answers),
+        pairs=flips_by_pair(answers),
         slices=ranked,
         small_slices=small,
         class_map=None if request.class_map is None else request.class_map.classes,
@@ -193,7 +181,7 @@ def _slice_source(answers: PairedAnswers, request: ComparisonRequest) -> SliceSo
     slicing = request.slicing
     flag_of_key = dict.fromkeys(request.rules.keys(), "--gate: the column")
     flag_of_key |= dict.fromkeys(slicing.by, option("by"))
-    return SliceSource(DerivedColumns(answers, slicing.pictures), slicing.files, flag_of_key)
+    return SliceSource(answers, slicing.files, flag_of_key)
 
 
 def _listed_flips(

@@ -19,15 +19,15 @@ class ComparedSettings(Request):
     """The classes and the parts of the test set that two models are compared on."""
 
     by: Annotated[list[str], Flag("COLUMN")] = Field([])
-    """Flips by a column of --metadata, OLD, NEW or the split's table; by class; by confidence of OLD; by size
-    of a run's pictures; a,b crosses two. Repeatable."""
+    """Flips by a column of --metadata, OLD, NEW or the split's table; by class; by confidence of OLD; a,b
+    crosses two. Repeatable."""
     metadata: Annotated[Path | None, Flag("FILE", panel=SLICES)] = None
     """Columns of the samples by `id`, in a form that predictions have."""
     old_classes: Annotated[str | None, Flag("FILE|all")] = None
     """Old class labels, one a line, or `all` for all labels; default: the classes of OLD. Not beside --gate,
     whose file has `old_classes`."""
     class_map: Annotated[Path | None, Flag("FILE", panel=COMPARED)] = None
-    """Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new)."""
+    """Classes renamed, merged or split from OLD to NEW, as YAML (old: new)."""
 
     @property
     def old_classes_file(self) -> Path | None:
@@ -132,10 +132,8 @@ class GateInitRequest(ComparedSettings, ModelRequest):
 
 
 class HistoryRequest(Request):
-    """The history file, and its figure."""
+    """The history file."""
 
     file: Annotated[Path, argument("FILE.jsonl")]
     """File that evaluate --append-history wrote."""
     as_json: Json = False
-    out: Annotated[Path | None, Flag("FILE")] = None
-    """Draw NFR with its intervals over releases, a .png or .svg file."""

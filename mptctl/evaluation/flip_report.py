@@ -6,8 +6,6 @@ Unless a field says otherwise, a rate is over the test samples of the old classe
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from mptctl.evaluation.rates import Counts, Interval, Rate, Rates
@@ -16,37 +14,6 @@ from mptctl.files import Model
 
 # Flips that the JSON lists and the page shows with pictures.
 SHOWN_FLIPS = 24
-
-
-class MarginGroup(Model):
-    """Logit margins (true class minus best other class) of one model on samples of old or of new classes."""
-
-    model: Literal["old", "new"] = Field(description="whose logits")
-    samples: Literal["old classes", "new classes"] = Field(description="the class of the samples")
-    n: int = Field(description="samples with a finite margin")
-    mean: float | None = Field(description="mean margin, logits")
-    quantiles: tuple[float, float, float, float, float] | None = Field(description="5, 25, 50, 75, 95 %")
-    negative: Rate = Field(description="margins below zero / n")
-    histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
-
-
-class Margins(Model):
-    """Logit margins before and after (Pleiss et al. 2020)."""
-
-    edges: list[float] = Field(description="edges of the histograms, common to all groups")
-    groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
-
-
-class SweepPoint(Model):
-    """The rates when `bias` is taken off the logits of the new classes after training."""
-
-    bias: float = Field(
-        description="shift in logits: the smallest, in double precision, that gives these rates"
-    )
-    nfr: float = Field(description="NFR at this shift")
-    er_old_classes: float = Field(description="error on samples of old classes")
-    er_new_classes: float | None = Field(description="error on samples of the other classes")
-    er_all: float = Field(description="error on all samples")
 
 
 class Bin(Model):
@@ -97,14 +64,6 @@ class ErrorDifference(Model):
     )
 
 
-class ConfidenceRow(Model):
-    """Flips among the old model's right predictions whose confidence lies in one range."""
-
-    low: float = Field(description="lower edge of the old model's confidence, inclusive")
-    high: float = Field(description="upper edge, exclusive but in the last row")
-    flips: Rate = Field(description="negative flips / right predictions of the old model in this range")
-
-
 class Destinations(Model):
     """Flips by whether the new prediction is an old or a new class."""
 
@@ -136,21 +95,6 @@ class PairRow(Model):
     flips: int = Field(description="negative flips")
 
 
-class MorePairs(Model):
-    """Number of the pairs that a list of the most frequent pairs leaves out, and of their flips."""
-
-    pairs: int = Field(default=0, description="pairs of class and prediction with flips")
-    flips: int = Field(default=0, description="their negative flips")
-
-
-class WrongAnswerRow(Model):
-    """Flips that one wrong prediction took from all classes."""
-
-    answer: str = Field(description="the new model's prediction")
-    new_class: bool = Field(description="the old model did not know that class")
-    flips: int = Field(description="negative flips")
-
-
 class SliceRow(Model):
     """Flips in one part of the test set, over samples of old classes."""
 
@@ -173,13 +117,6 @@ class MappedClass(Model):
     name: str = Field(description="its name in this report: of a split class the old one, else the new one")
     old: list[str] = Field(description="its names in OLD; several were merged")
     new: list[str] = Field(description="its names in NEW; several: it was split")
-
-
-class MacroRate(Model):
-    """A mean of rates over classes."""
-
-    value: float | None = Field(description="each sample weighs 1 / samples of its class")
-    ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
 
 
 class FlippedSample(Model):
@@ -211,9 +148,6 @@ class FlipReport(Model):
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
-    macro_nfr: MacroRate = Field(
-        description="mean of the NFR of each old class: each sample weighs 1 / samples of its class"
-    )
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
     identical: bool = Field(
         description="old and new are one model: one file, equal tensors, or predictions of equal content"
@@ -225,18 +159,11 @@ class FlipReport(Model):
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
-    by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")
-    margins: Margins | None = Field(description="needs logits")
-    bias_sweep: list[SweepPoint] = Field(
-        description="needs the new model's logits and new classes; else empty"
-    )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
     pairs: list[PairRow] = Field(
         description="class to prediction, most flips first: the 1,000 most frequent pairs"
     )
-    more_pairs: MorePairs = Field(default=MorePairs(), description="what `pairs` leaves out")
-    takers: list[WrongAnswerRow] = Field(description="predictions that took flips, most first")
     slices: list[SliceRow] = Field(
         default_factory=list, description="with --by: parts of the test set, lowest q first"
     )

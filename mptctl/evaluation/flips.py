@@ -1,27 +1,20 @@
-"""Negative flips as rates, by class, by wrong answer and by the old model's confidence; the worst flips."""
+"""Negative flips as rates, by class and by wrong answer; the worst flips."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import (
     ClassRow,
-    ConfidenceRow,
     Destinations,
     FlippedSample,
-    MorePairs,
     PairRow,
-    WrongAnswerRow,
 )
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
-# Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
-CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
 # Chosen: most pairs of class and answer that are listed. A thousand classes may have hundreds of thousands of
 # pairs, which nobody reads, and which take longer to write than ten million samples take to be paired.
 MOST_PAIRS = 1_000
@@ -58,28 +51,6 @@ def destinations(answers: PairedAnswers) -> Destinations:
     )
 
 
-def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
-    """Compute the share of flips in each band of the old model's confidence, among its right answers.
-
-    None where the old model has no logits, or a class map merged them.
-    """
-    if "old" not in answers.own_scores:
-        return None
-    bands = list(itertools.pairwise(CONFIDENCE_EDGES))
-    band = confidence_band(answers.own_scores["old"].confidence[answers.of_old])
-    tables = answers.count_by(band, len(bands)).tolist()
-    return [
-        ConfidenceRow(low=low, high=high, flips=rate(flips, kept + flips))
-        for (low, high), (kept, flips, _, _) in zip(bands, tables, strict=True)
-    ]
-
-
-def confidence_band(confidence: NDArray[np.float64]) -> NDArray[np.int32]:
-    """(n,) the band of `CONFIDENCE_EDGES` in which each confidence lies; one at the last edge in the last."""
-    place = np.searchsorted(CONFIDENCE_EDGES, confidence, side="right") - 1
-    return np.clip(place, 0, len(CONFIDENCE_EDGES) - 2).astype(np.int32)
-
-
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     """Count the flips of each old class with samples; most flips first, then higher rate, then name."""
     names, (_, negative, positive, wrong) = answers.pairing.vocabulary, answers.by_class.T
@@ -104,32 +75,15 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     return sorted(rows, key=lambda row: (-row.negative_flips, row.n, row.label))
 
 
-def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
-    """Count the flips of each pair of true class and wrong answer.
-
-    Returns:
-        The `MOST_PAIRS` pairs with most flips, most first, and how many pairs and flips these leave out.
-    """
+def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
+    """List the `MOST_PAIRS` pairs of true class and wrong answer with most flips, most first."""
     names, is_old = answers.pairing.vocabulary, answers.is_old_class
     pairs = answers.flipped_pairs
     listed = zip(pairs.truth[:MOST_PAIRS], pairs.answer[:MOST_PAIRS], pairs.flips[:MOST_PAIRS], strict=True)
-    rows = [
+    return [
         PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=int(n))
         for truth, answer, n in listed
     ]
-    left_out = pairs.flips[MOST_PAIRS:]
-    return rows, MorePairs(pairs=left_out.size, flips=int(left_out.sum()))
-
-
-def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
-    """Count the flips that each wrong answer took from all classes; most flips first, then by name."""
-    names = answers.pairing.vocabulary
-    flips = np.bincount(answers.pairing.answers["new"][answers.flipped], minlength=len(names))
-    rows = [
-        WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
-        for i in np.flatnonzero(flips)
-    ]
-    return sorted(rows, key=lambda row: (-row.flips, row.answer))
 
 
 def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
@@ -141,11 +95,9 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     """
     pairing, flips = answers.pairing, np.flatnonzero(answers.flipped)
     names, confidence = pairing.vocabulary, dict[str, NDArray[np.float64]]()
-    if answers.own_scores:
+    if answers.scores:
         confidence = {
-            role: each.confidence[flips]
-            for role, each in answers.own_scores.items()
-            if role in ("old", "new")
+            role: each.confidence[flips] for role, each in answers.scores.items() if role in ("old", "new")
         }
         surest = np.argsort(-sum(confidence.values(), start=np.zeros(flips.size)), kind="stable")[:limit]
         id_of = {number: name for name, number in pairing.by_id(flips[surest]).items()}

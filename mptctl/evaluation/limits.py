@@ -203,28 +203,6 @@ def refuse_unknown_classes(
             )
 
 
-# Chosen: a limit on a rate below a tenth of a percent may be a fraction that was given in place of percent.
-SMALL = 0.001
-
-
-def small_limits(limits: LimitValues, place: str = "") -> list[str]:
-    """Return a remark on each limit that was given in percent and may have been meant as a fraction.
-
-    Args:
-        limits: fractions, percent already divided by 100.
-        place: as for `LimitKind.written`.
-
-    >>> small_limits(LimitValues(max_nfr=0.0002, max_lost=0.02))
-    ['--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2']
-    """
-    return [
-        f"{kind.written(limit, place)}: is in percent, so that it is "
-        f"{1e4 * limit:g} of 10,000; if {1e4 * limit:g} % was meant, give {1e4 * limit:g}"
-        for kind, limit in limits.given()
-        if kind.rate and 0 < limit < SMALL
-    ]
-
-
 class LimitArguments(TypedDict, total=False):
     """`LimitValues` as keyword arguments of a Python function."""
 

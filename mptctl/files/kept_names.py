@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 RUN_FILES = (
     "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
-    "environment.json", "trackers.json", "answers.npz", "tuning.json", "adjust.svg", "split-*.arrow",
+    "environment.json", "trackers.json", "answers.npz", "tuning.json", "split-*.arrow",
     "columns-*.parquet",
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")

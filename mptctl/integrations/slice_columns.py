@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from mptctl.errors import UsageError
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.reading.frames import column_names, is_frame, no_column, write_columns
-from mptctl.evaluation.slices.derived_columns import CLASS, CONFIDENCE
 from mptctl.evaluation.slices.ranking import SliceRequest
+from mptctl.evaluation.slices.source import CLASS, CONFIDENCE
 from mptctl.files.scratch import scratch_folder
 
 

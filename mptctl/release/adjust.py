@@ -35,22 +35,7 @@ from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write
 from mptctl.release.requests import SUFFIX, AdjustSettings
 
 
-@dataclass(frozen=True)
-class Adjusted:
-    """The result of `adjust`.
-
-    Attributes:
-        report: what ``--json`` prints.
-        folder: the run folder that was written.
-        choice: the shift, and the others that were tried; None without a budget.
-    """
-
-    report: AdjustReport
-    folder: RunDir
-    choice: BiasChoice | None
-
-
-def adjust(request: AdjustSettings, session: Session) -> Adjusted:
+def adjust(request: AdjustSettings, session: Session) -> AdjustReport:
     """Choose a shift and a temperature on the validation part, and write the adjusted run to a new folder.
 
     The test part is not read.
@@ -99,8 +84,7 @@ def adjust(request: AdjustSettings, session: Session) -> Adjusted:
     report = _report(request, run, checkpoint, selection, remarks)
     meta, line = _checkpoint_records(request, checkpoint, report, selection)
     notes = write_run(run, existing, meta, model, split, line)
-    report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
-    return Adjusted(report, run, selection.choice)
+    return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,6 @@ class AdjustSettings(ModelRequest):
     """Fit a temperature, which changes calibration alone."""
     name: Annotated[str | None, Flag("RUN")] = None
     """Run folder below the run root. (default: NEW-adjusted)"""
-    figure: Annotated[Path | None, Flag("FILE")] = None
-    """NFR against error as .svg or .png. (default: adjust.svg in the run folder)"""
     overwrite: Overwrite = False
     as_json: Json = False
 

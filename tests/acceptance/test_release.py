@@ -28,7 +28,7 @@ def _nan_weights(place: Path) -> None:
 CASES = [
     Case(
         "adjust mpt-kl --old old --max-nfr 60 --json",
-        files=("runs/mpt-kl-adjusted/best.pt", "runs/mpt-kl-adjusted/adjust.svg"),
+        files=("runs/mpt-kl-adjusted/best.pt",),
     ),
     Case("adjust no-treatment --old old --max-er-increase 2 --name new --json", files=("runs/new/best.pt",)),
     Case("adjust mpt-kl --temperature --name new --json", files=("runs/new/best.pt",)),
@@ -47,7 +47,6 @@ CASES = [
         "runs/mpt-kl/best.pt",
         before=cut("runs/mpt-kl/best.pt", 900),
     ),
-    Case("adjust mpt-kl --old old --max-nfr 60 --figure file/a.svg", 7, "file"),
     Case("predict mpt-kl photos --out new2.csv", named="new2.csv", files=("new2.csv",)),
     Case("predict mpt-kl photos --out new2.npz", files=("new2.npz",)),
     Case("predict runs/mpt-kl/best.pt photos --out new2.parquet", files=("new2.parquet",)),

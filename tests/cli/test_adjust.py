@@ -64,7 +64,7 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     assert [line.event for line in read_metrics(run.metrics)] == ["adjust", "done"]
     assert read_metrics(run.metrics)[0].adjustment == adjusted.meta.adjustment
     assert {path.name for path in run.path.iterdir()} == {
-        "best.pt", "recipe.yaml", "split.json", "environment.json", "metrics.jsonl", "adjust.svg",
+        "best.pt", "recipe.yaml", "split.json", "environment.json", "metrics.jsonl",
         *(path.name for path in root.glob("split-*.arrow")),
     }  # fmt: skip
     # Only the classifier's bias is another one, on new classes alone, and the logits are shifted by it.
@@ -188,7 +188,6 @@ def test_a_temperature_changes_calibration_alone_and_needs_no_old_model(
     assert printed["validation"]["nfr"] is None
     found = load_predictions({"new": "new", "cool": "cool"}, Session(root), part="test").models
     assert (found["new"].preds == found["cool"].preds).all()
-    assert not (root / "cool" / "adjust.svg").exists()
 
 
 def test_where_no_temperature_fits_best_nothing_is_written(root: Path, mptctl: CommandLine) -> None:
@@ -203,13 +202,11 @@ def test_where_no_temperature_fits_best_nothing_is_written(root: Path, mptctl: C
     assert not (root / "new-adjusted").exists()
 
 
-def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
-    figure = tmp_path / "front.png"
-    flags = ("--max-nfr", "0.001", "--run-root", root, "--figure", figure, "--overwrite")
+def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandLine) -> None:
+    flags = ("--max-nfr", "0.001", "--run-root", root, "--overwrite")
     done = mptctl("adjust", "new", "--old", "old", *flags)
     assert done.returncode == 3
     assert "the least NFR that can be had is" in done.stderr
-    assert not figure.exists()
     assert not (root / "new-adjusted").exists()
 
 
@@ -218,8 +215,6 @@ def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandL
     [
         (["--old", "new", "--max-nfr", "12"], "the same model: nothing was compared; name the model that is"),
         (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
-        (["--old", "old", "--max-nfr", "2", "--figure", "front.pdf"], "name a file that ends in .png or .svg"),
-        (["--temperature", "--figure", "front.svg"], "--figure"),
         (["--old", "old", "--max-nfr", "12", "--name", "new", "--overwrite"], "which this command reads"),
         (["--old", "old", "--max-nfr", "12", "--name", "../out"], "names no folder"),
     ],

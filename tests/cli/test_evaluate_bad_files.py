@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from csv import writer
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -29,11 +28,6 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def csv(name: str, preds: list[str], labels: list[str] | None = None, head: str = "id,label,pred") -> None:
     rows = [",".join(row) for row in zip(IDS, labels or LABELS, preds, strict=True)]
     Path(name).write_text("\n".join([head, *rows]) + "\n")
-
-
-def pairs(name: str, rows: list[tuple[str, str]]) -> None:
-    with Path(name).open("w", encoding="utf-8", newline="") as file:
-        writer(file).writerows(rows)
 
 
 def test_memory_that_a_comparison_may_take(there: Path, mptctl: CommandLine) -> None:
@@ -69,8 +63,8 @@ def test_hostile_names_do_no_harm_in_any_output(there: Path, mptctl: CommandLine
     parquet.write_table(
         pa.table({"id": ids, "label": truth, "pred": news, "classes": classes}), "new.parquet"
     )
-    pairs("map.csv", [("old", "new"), (HOSTILE, "new " + HOSTILE)])
-    words = ["evaluate", "old.parquet", "new.parquet", "--class-map", "map.csv"]
+    Path("map.yaml").write_text(f"? {json.dumps(HOSTILE)}\n: {json.dumps('new ' + HOSTILE)}\n")
+    words = ["evaluate", "old.parquet", "new.parquet", "--class-map", "map.yaml"]
     words += ["--by", "class"]
     words += ["--min-slice", "1", "--max-nfr", "1", "--github"]
     outputs = ("--report", "p.html", "--markdown", "p.md", "--junit", "p.xml", "--append-history", "h.jsonl")

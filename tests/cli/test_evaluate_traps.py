@@ -32,30 +32,6 @@ def test_where_both_streams_go_to_one_place_the_verdict_is_said_once_and_last(ca
         assert "gate failed" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [
-        ("0.02", ["{} 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2"]),
-        ("0.1", []),
-        ("0", []),
-    ],
-)
-def test_a_limit_that_looks_like_a_fraction_is_remarked(call: Call, limit: str, said: list[str]) -> None:
-    Path("gate.yaml").write_text(f"limits: {{max_nfr: {limit}}}")
-    for words, name in (
-        (("--max-nfr", limit), "--max-nfr"),
-        (("--gate", "gate.yaml"), "gate.yaml: limits: max_nfr"),
-    ):
-        remarks = json.loads(call("old.npz", "new.npz", *words, "--json").out)["warnings"]
-        assert remarks == [each.format(name) for each in said]
-
-
-def test_so_is_a_limit_of_a_slice_in_a_gate_file(call: Call) -> None:
-    Path("gate.yaml").write_text("slices: [{by: {class: 0}, max_nfr: 2}, {by: {class: 0}, max_lost: 0.05}]")
-    (remark,) = json.loads(call("old.npz", "new.npz", "--gate", "gate.yaml", "--json").out)["warnings"]
-    assert remark.startswith("gate.yaml: slices[1]: max_lost 0.05: is in percent, so that it is 5 of 10,000;")
-
-
 def test_a_page_is_not_written_into_a_file_of_another_kind(call: Call) -> None:
     for words in (("old.npz", "new.npz"), ("old.npz",)):
         done = call(*words, "--report", "out.pdf")
@@ -84,16 +60,6 @@ def test_models_in_the_wrong_order_are_remarked_where_they_can_be_compared(call:
     np.savez("rare-old.npz", id=ids, label=rare, pred=rare)
     np.savez("rare-new.npz", id=ids, label=rare, pred=np.where(rare == 2, 1, rare))
     assert "looks newer" not in call("rare-old.npz", "rare-new.npz").out
-
-
-def test_letters_and_digits_as_labels_bring_no_warning(call: Call) -> None:
-    for names, warned in (("ab3", False), (("ab", "b", "3"), True)):
-        for name, answers in (("old", OLD), ("new", NEW)):
-            np.savez(
-                f"{name}.npz", id=IDS, label=np.array([*names])[LABELS], pred=np.array([*names])[answers]
-            )
-        said = json.loads(call("old.npz", "new.npz", "--json").out)["warnings"]
-        assert any("of its labels are numbers" in warning for warning in said) is warned
 
 
 def test_all_flips_are_written_as_a_table_with_what_must_not_flip(
@@ -208,7 +174,7 @@ def test_errors_of_old_on_new_classes_are_not_defined_however_its_classes_are_gi
     assert said["given"]["knows_new"] is False
 
 
-def test_merged_logits_say_no_confidence_and_no_margin(tmp_path: Path, mptctl: CommandLine) -> None:
+def test_merged_logits_say_no_confidence(tmp_path: Path, mptctl: CommandLine) -> None:
     """OLD tells sofa and couch apart, which NEW calls seat: the softmax over merged logits is not OLD's."""
     rng = np.random.default_rng(0)
     truth = np.arange(60) % 3
@@ -226,8 +192,8 @@ def test_merged_logits_say_no_confidence_and_no_margin(tmp_path: Path, mptctl: C
     )  # fmt: skip
     report = json.loads(mptctl(*words).stdout)
     assert report["counts"]["negative_flips"] == 4
-    assert (report["old"]["ece"], report["by_confidence"], report["margins"]) == (None, None, None)
+    assert report["old"]["ece"] is None
     assert [flip["old_confidence"] for flip in report["worst_flips"]] == [None] * 4
     done = mptctl(*words, "--by", "confidence")
     assert done.returncode == 4
-    assert "has logits that --class-map merged" in done.stderr
+    assert "--class-map merged" in done.stderr

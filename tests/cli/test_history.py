@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from rich.console import Console
 
 from mptctl.evaluation.gate.history import History, read_history
@@ -60,16 +59,6 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
     assert shown.stdout.endswith("NFR from 2.00 % to 10.00 %.\n")
     page = json.loads(mptctl("history", "releases.jsonl", "--json").stdout)
     assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04])
-    for name in ("releases.png", "releases.svg"):
-        done = mptctl("history", "releases.jsonl", "--out", name)
-        assert (done.returncode, done.stderr) == (0, f"wrote {name}\n")
-    with Image.open("releases.png") as picture:
-        assert picture.size[0] > 500
-    svg = Path("releases.svg").read_text()
-    for verdict in ("ungated", "failed", "passed"):
-        assert verdict in svg
-    mptctl("history", "releases.jsonl", "--out", "releases.svg")
-    assert Path("releases.svg").read_text() == svg
 
 
 def test_other_flips_of_the_same_counts_and_other_tags_are_added(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
@@ -102,8 +91,6 @@ def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: Com
     assert mptctl("history", "none.jsonl").returncode == 4
     Path("empty.jsonl").write_text("")
     assert mptctl("history", "empty.jsonl").returncode == 4
-    for words in (("--out", "x.gif"), ("--out", "releases.jsonl")):
-        assert mptctl("history", "releases.jsonl", *words).returncode == 2
     assert evaluate(8, "--append-history", "old.npz").returncode == 2
     assert evaluate(8, "--append-history", "same.svg", "--junit", "same.svg").returncode == 2
 

@@ -204,11 +204,6 @@ def test_the_history_remembers_the_looks_at_a_draw(drawn: list[dict[str, str]], 
     traffic = whole["draw"].split("-")[1][:6]
     assert f"Draw {traffic}-3-200 was looked at 2 times, 2 of them with an interval for one look" in shown
     assert shown.count("was looked at") == 1
-    assert mptctl("history", "history.jsonl", "--out", "history.svg").returncode == 0
-    Path("looks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[1:]))
-    drawing = mptctl("history", "looks.jsonl", "--out", "looks.svg")
-    assert (drawing.returncode, "looks.jsonl holds only looks" in drawing.stderr) == (2, True)
-    assert mptctl("history", "looks.jsonl").stdout.startswith("Looks at labels")
     Path("looks.jsonl").write_text(json.dumps(whole | {"draw": "draw-1"}) + "\n")
     damaged = mptctl("history", "looks.jsonl")
     assert (damaged.returncode, "looks.jsonl: line 1 is damaged (draw: " in damaged.stderr) == (4, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -93,14 +92,6 @@ class TestTwentySamples:
 
     def test_where_flips_came_from_and_went(self, twenty: tuple[Predictions, Predictions]) -> None:
         report = compare(*twenty)
-        assert report.by_confidence is not None
-        assert [(row.low, row.high, row.flips.count, row.flips.of) for row in report.by_confidence] == [
-            (0.0, 0.5, 0, 0),
-            (0.5, 0.7, 1, 2),
-            (0.7, 0.9, 1, 3),
-            (0.9, 0.99, 1, 5),
-            (0.99, 1.0, 0, 0),
-        ]
         assert (report.destinations.to_old_class.count, report.destinations.to_old_class.of) == (1, 3)
         assert (report.destinations.to_new_class.count, report.destinations.to_new_class.of) == (2, 3)
         a, b = report.per_class
@@ -113,7 +104,6 @@ class TestTwentySamples:
             ("a", "c", True, 1),
             ("b", "c", True, 1),
         ]
-        assert [(t.answer, t.new_class, t.flips) for t in report.takers] == [("c", True, 2), ("b", False, 1)]
         assert [(f.id, f.label, f.answer, f.new_class) for f in report.worst_flips] == [
             ("s09", "b", "c", True),
             ("s04", "a", "b", False),
@@ -121,35 +111,6 @@ class TestTwentySamples:
         ]
         assert report.worst_flips[0].old_confidence == pytest.approx(0.95)
         assert report.worst_flips[0].new_confidence == pytest.approx(0.70)
-
-    def test_margins(self, twenty: tuple[Predictions, Predictions]) -> None:
-        report = compare(*twenty)
-        assert report.margins is not None
-        old, new, new_on_new = report.margins.groups
-        sure, sure_new, unsure = math.log(0.70 / 0.10), math.log(0.95 / 0.05), math.log(0.43 / 0.19)
-        assert (old.n, old.negative.count) == (14, 4)
-        assert (new.n, new.negative.count) == (14, 5)
-        assert (new_on_new.n, new_on_new.negative.count) == (6, 2)
-        assert old.mean == pytest.approx(
-            (5 * sure_new + 1 * math.log(0.82 / 0.18)) / 14
-        )  # 3 - 2 at .82, 2 - 2 at .62
-        assert new.mean == pytest.approx((7 * sure + 2 * unsure - 5 * sure) / 14)
-        assert new_on_new.mean == pytest.approx((3 * sure + unsure - unsure - sure) / 6)
-        assert sum(old.histogram) == 14
-
-    def test_free_bias_starts_at_the_model_itself(self, twenty: tuple[Predictions, Predictions]) -> None:
-        report = compare(*twenty)
-        curve = report.bias_sweep
-        start = curve[0]
-        assert (
-            start.bias,
-            start.nfr,
-            start.er_old_classes,
-            start.er_new_classes,
-            start.er_all,
-        ) == pytest.approx((0, 3 / 14, 5 / 14, 2 / 6, 7 / 20))
-        # Above ln(.43 / .19) sample s19 falls to an old class; up to ln 7 nothing else changes.
-        assert curve[-2].er_all == pytest.approx(8 / 20)
 
 
 @pytest.mark.parametrize("name", ["c100_k4", "c1000_k1p5"])
@@ -205,7 +166,6 @@ def test_counts_add_up(rows: list[tuple[int, int, int]]) -> None:
     assert sum(row.negative_flips for row in report.per_class) == flips
     assert sum(row.n for row in report.per_class) == report.n_old
     assert sum(row.flips for row in report.pairs) == flips
-    assert sum(row.flips for row in report.takers) == flips
     assert report.destinations.to_old_class.count + report.destinations.to_new_class.count == flips
     assert report.churn >= report.nfr + report.pfr - 1e-12
 
@@ -239,16 +199,4 @@ def test_order_of_logit_columns_does_not_matter(twenty: tuple[Predictions, Predi
         "new", new.ids, new.labels, logits=new.logits[:, [2, 0, 3, 1]], classes=("c", "a", "d", "b")
     )
     one, two = compare(old, new), compare(old, mixed)
-    assert (one.counts, one.pairs, one.margins, one.new.errors) == (
-        two.counts,
-        two.pairs,
-        two.margins,
-        two.new.errors,
-    )
-    # At a tie the first column wins, which moves a crossing by the last bit of its bias.
-    steps = [
-        {round(point.bias, 9): point.model_copy(update={"bias": 0.0}) for point in report.bias_sweep}
-        for report in (one, two)
-    ]
-    assert len(steps[0]) == 3
-    assert steps[0] == steps[1]
+    assert (one.counts, one.pairs, one.new.errors) == (two.counts, two.pairs, two.new.errors)

@@ -32,9 +32,6 @@ class TestUndefined:
         report = compare(answers("old", [0, 1], [0, 1]), answers("new", [0, 1], [1, 1]))
         assert report.old.ece is None
         assert report.old.reliability is None
-        assert report.by_confidence is None
-        assert report.margins is None
-        assert report.bias_sweep == []
         assert report.worst_flips[0].old_confidence is None
         assert report.old.er_new_classes is None
 

@@ -42,7 +42,6 @@ TABLE = (
     Written(GATED, "--flips", ("flips.csv",)),
     Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
     Written("evaluate new.npz", "--report", ("page.html",)),
-    Written("history history.jsonl", "--out", ("releases.png", "releases.svg")),
     Written("disagree old.npz new.npz", "--out", ("to_label.csv",)),
     Written("disagree old.npz new.npz", "--page", ("label.html",)),
     Written("compare old new", "--csv", ("table.csv", "data.txt")),
@@ -50,7 +49,6 @@ TABLE = (
     Written("compare old new", "--markdown", ("table.md",)),
     Written("compare old new", "--report", ("page.html",)),
     Written("predict new pictures", "--out", ("answers.csv", "answers.npz", "answers.parquet")),
-    Written("adjust new --old old --max-nfr 2", "--figure", ("adjust.svg", "pareto.png")),
     Written("export new --format onnx", "--out", ("model.onnx",)),
     Written("export new --format safetensors", "--out", ("model.safetensors",)),
     Written("fewshot old new --analysis", "--out", ("margins.png", "margins.svg")),
@@ -126,7 +124,6 @@ def test_row_59_a_read_only_file_stays(mptctl: CommandLine, files: Path, written
     ("words", "path"),
     [
         (f"{GATED} --report", "runs/tune/tune.html"),
-        ("history history.jsonl --out", "runs/new/adjust.svg"),
         ("predict new pictures --out", "runs/new/answers.npz"),
         (f"{GATED} --append-history", "runs/new/metrics.jsonl"),
         ("gate init old.npz new.npz --out", "runs/new/recipe.yaml"),
@@ -158,8 +155,6 @@ def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -
     )
     for _ in range(2):
         assert mptctl(*GATED.split(), *words.split()).returncode == 0
-        assert mptctl("history", "out/releases.jsonl", "--out", "out/history.png").returncode == 0
-        assert mptctl("history", "out/releases.jsonl", "--out", "out/history.svg").returncode == 0
 
 
 def test_row_59_another_programs_split_json_is_not_overwritten(mptctl: CommandLine, tmp_path: Path) -> None:

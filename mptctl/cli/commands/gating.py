@@ -88,13 +88,13 @@ gate = command_group("Write a gate file to begin with (gate init).", init=init)
 def history() -> None:
     """Show negative flips of past releases, and looks at labels.
 
-    Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
+    Reads the file that `mptctl evaluate --append-history` writes: a table.
 
     Examples:
 
         mptctl evaluate old.npz new.npz --append-history releases.jsonl
 
-        mptctl history releases.jsonl --out releases.png
+        mptctl history releases.jsonl
     """
 
 

@@ -6,13 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.evaluation.flip_report import SweepPoint
 from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias, sort_gaps
 from mptctl.evaluation.pairing.join import Codes
 from mptctl.evaluation.pairing.scores import Scores
-
-# Most points of a curve in a report, which is more than a figure can show.
-POINTS = 200
 
 
 class BiasSteps(NamedTuple):
@@ -29,42 +25,6 @@ class BiasSteps(NamedTuple):
     flips: IntArray
     wrong_old: IntArray
     wrong_new: IntArray
-
-
-def sweep_bias(scores: Scores, truth: Codes, of_old: BoolArray, to_keep: BoolArray) -> list[SweepPoint]:
-    """Compute the rates of one model at every bias, from zero to the one above which no answer changes.
-
-    The rates change only where the answer to a sample changes from a new to an old class. They are counted
-    from each of these biases on, so the curve is exact.
-
-    Args:
-        scores: of the model whose logits are shifted; logits may be minus infinity, but not NaN.
-        truth: (N,) true labels.
-        of_old: (N,) True for samples of old classes.
-        to_keep: (N,) True for samples of old classes that the old model got right.
-
-    Returns:
-        Points of the curve, at most `POINTS` and the one of the lowest error; empty where no bias changes an
-        answer.
-    """
-    answers = wrong_by_bias(scores, truth)
-    moving = (answers.gap > 0) & np.isfinite(answers.gap)
-    if not moving.any():
-        return []
-    steps = count_steps(answers, moving, of_old, to_keep)
-    n, n_old = len(truth), int(of_old.sum())
-    error = (steps.wrong_old + steps.wrong_new) / n
-    shown = np.linspace(0, len(error) - 1, min(POINTS, len(error))).astype(np.int64)
-    return [
-        SweepPoint(
-            bias=float(steps.biases[step]),
-            nfr=float(steps.flips[step] / n_old),
-            er_old_classes=float(steps.wrong_old[step] / n_old),
-            er_new_classes=None if n_old == n else float(steps.wrong_new[step] / (n - n_old)),
-            er_all=float(error[step]),
-        )
-        for step in np.union1d(shown, error.argmin()).tolist()
-    ]
 
 
 def count_steps(answers: WrongByBias, moving: BoolArray, of_old: BoolArray, to_keep: BoolArray) -> BiasSteps:

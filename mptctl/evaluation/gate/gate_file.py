@@ -19,7 +19,6 @@ from mptctl.evaluation.limits import (
     Looks,
     check_level,
     refuse_unknown_classes,
-    small_limits,
 )
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
@@ -172,10 +171,6 @@ class GateFile(Typed):
         for place, part in self.parts():
             for kind, limit in part.given():
                 kind.check_range(limit, place)
-
-    def small_limits(self) -> list[str]:
-        """Return a remark on each limit that may have been meant as a fraction, though it is in percent."""
-        return [remark for place, part in self.parts() for remark in small_limits(part, place)]
 
     def check_reach(self, samples: Sequence[int]) -> None:
         """Raise UsageError where no table of so many samples can exceed a limit on Rel-NFR.

@@ -11,8 +11,7 @@ from mptctl.errors import UsageError, option
 from mptctl.evaluation.labels.draw import Traffic, is_file
 from mptctl.evaluation.labels.report import LISTED, Groups
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
-from mptctl.evaluation.slices.derived_columns import Column
-from mptctl.evaluation.slices.source import cross
+from mptctl.evaluation.slices.source import Column, cross
 
 
 def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Path | None) -> list[Groups]:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mptctl.errors import DataError, StorageError, UsageError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.logits import first_maximum, row_blocks
-from mptctl.evaluation.reading.name_pairs import read_pairs
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.reading.workspace import free_memory, shown_size
+from mptctl.files import read_text
 from mptctl.files.explained import shown
+
+# Largest file in bytes: room for a quarter of a million classes.
+MOST_BYTES = 2**24
+WRITE = "write YAML, a line for each class: old: new, or old: [new, new]"
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ class ClassMap:
         Raises:
             DataError: OLD or NEW does not know a name that the map has for it, or knows a class whose name
                 the map gives to another class.
-            StorageError: logits of classes that become one do not fit into memory.
         """
         for role, names, others in (("old", self.old, self.new), ("new", self.new, self.old)):
             self._check_known(models[role], role, names, others)
@@ -66,9 +63,6 @@ class ClassMap:
         Predictions are in the model's own names. Labels of a predictions file are in the same names, or in
         those of the other model where the model has no such class. Labels of a checkpoint are the split's,
         which are NEW's names.
-
-        Raises:
-            StorageError: logits of classes that become one do not fit into memory.
         """
         own, other = (self.old, self.new) if role == "old" else (self.new, self.old)
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
@@ -118,13 +112,33 @@ class ClassMap:
 
 
 def read_class_map(path: Path) -> ClassMap:
-    """Read a map: ``.yaml`` of `old: new` or `old: [new, new]`, or ``.csv`` with the columns `old` and `new`.
+    """Read a map: YAML of `old: new` or `old: [new, new]`.
 
     Raises:
-        UsageError: the file has another ending, cannot be read, or is no map (see `_mapped_classes`).
+        UsageError: the file cannot be read, is larger than `MOST_BYTES`, or is no map.
         DataError: the file is a device or FIFO.
     """
-    return ClassMap(str(path), _mapped_classes(str(path), read_pairs(path)))
+    from mptctl.files.yaml_text import read_yaml
+
+    name = f"--class-map {path}"
+    content = read_yaml(read_text(path, MOST_BYTES, name, WRITE, "name classes, not samples"), name)
+    if not isinstance(content, dict):
+        raise UsageError(f"{name}: must be a mapping; {WRITE}")
+    pairs = list(dict.fromkeys(_pairs(name, content)))
+    if not pairs:
+        raise UsageError(f"{name}: names no class; {WRITE}")
+    if any("" in names for names in pairs):
+        raise UsageError(f"{name}: holds an empty name; {WRITE}")
+    return ClassMap(str(path), _mapped_classes(str(path), pairs))
+
+
+def _pairs(name: str, content: Mapping[object, object]) -> Iterator[tuple[str, str]]:
+    """Yield every old name with each new one; UsageError, which begins with `name`, for anything else."""
+    for old, others in content.items():
+        for new in others if isinstance(others, list) else [others]:
+            if not (isinstance(old, str) and isinstance(new, str)):
+                raise UsageError(f"{name}: {shown(str(old))}: must be a name, or a list of names")
+            yield old, new
 
 
 def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:
@@ -165,18 +179,14 @@ def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedC
 
 
 def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
-    """Rename the labels and the answers of a model; logits of classes that become one become their maximum.
+    """Rename the labels and the answers of a model.
 
-    Where logits become one, the answer of a row is its first maximum afterwards, which is another one than
-    before only where several classes tie.
+    Where classes become one, the logits are left out: the softmax over merged classes is not the model's.
 
     Args:
         model: the predictions.
         labels: new names of labels, by name; other names stay.
         answers: new names of predictions and classes, by name; other names stay.
-
-    Raises:
-        StorageError: merged logits do not fit into memory.
     """
     table = replace(
         model.table,
@@ -187,39 +197,5 @@ def _rename_model(model: Predictions, labels: Mapping[str, str], answers: Mappin
         return replace(model, table=table)
     names = [answers.get(name, name) for name in model.classes]
     classes = tuple(dict.fromkeys(names))
-    logits = model.logits
-    merged = logits is not None and len(classes) < len(names)
-    if logits is not None and merged:
-        column = {name: i for i, name in enumerate(classes)}
-        logits = _merge_columns(logits, [column[name] for name in names], len(classes), model.name)
-        table = table.with_predictions(first_maximum(logits, model.name), classes)
-    return Predictions(model.name, table, logits, classes, model.origin, merged=merged)
-
-
-def _merge_columns(logits: NDArray[Any], places: Sequence[int], width: int, name: str) -> NDArray[Any]:
-    """Merge columns of logits by their maximum.
-
-    Args:
-        logits: (N, C).
-        places: (C,) the column of the result into which each column goes.
-        width: columns of the result.
-        name: of the model, for messages.
-
-    Returns:
-        (N, width) logits.
-
-    Raises:
-        StorageError: they do not fit into memory.
-    """
-    size = len(logits) * width * logits.dtype.itemsize
-    if size > free_memory():
-        raise StorageError(
-            f"--class-map: the logits of {name}, {shown_size(size)} when merged, do not fit into memory; "
-            "leave them out (`pred` alone), or compare fewer samples"
-        )
-    merged = np.full((len(logits), width), -np.inf, dtype=logits.dtype)
-    for rows in row_blocks(logits):
-        block = np.asarray(logits[rows])
-        for column, place in enumerate(places):
-            np.maximum(merged[rows, place], block[:, column], out=merged[rows, place])
-    return merged
+    logits = model.logits if len(classes) == len(names) else None
+    return replace(model, table=table, logits=logits, classes=classes, counted=False)

@@ -89,9 +89,7 @@ class Pairing:
         work = current()
         view = work.register(wanted)
         found = work.table(
-            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {joined.format(view)}",
-            "reading ids",
-            len(self),
+            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {joined.format(view)}"
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return found
@@ -195,7 +193,7 @@ def _join_one_to_one(
     query = f"SELECT {base}.number, {', '.join(columns)} FROM {relations[base]} AS {base}{sides}"
     if any(len(models[role]) != n for role in others):
         raise _error_of_ids(models, relations)
-    with closing(current().batches(query, "pairing", n * len(models))) as batches:
+    with closing(current().batches(query)) as batches:
         for batch in batches:
             joined += len(batch)
             # Of tables of n rows, a full join has n rows only if it is one to one, and so no empty cells. It

@@ -77,14 +77,9 @@ class PairedAnswers:
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
-        """By role, the confidences, margins and best logits of each model that has logits."""
+        """By role, the confidences and best logits of each model that has logits."""
         by_role = {role: score(self.pairing, role, self.old_classes) for role in self.pairing.models}
         return {role: scores for role, scores in by_role.items() if scores is not None}
-
-    @cached_property
-    def own_scores(self) -> dict[str, Scores]:
-        """`scores` without models of which a class map merged logits: their softmax is not the model's."""
-        return {role: each for role, each in self.scores.items() if not self.pairing.models[role].merged}
 
     @cached_property
     def confusion_of_old(self) -> Confusion:

@@ -152,7 +152,7 @@ def probability_warnings(models: Iterable[Predictions]) -> list[str]:
         # The sum is compared with room for the rounding of many probabilities in half precision.
         if ((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all():
             warnings.append(
-                f"{model.name}: its `logits` look like probabilities, from which confidence, margins and "
-                "calibration come out wrong; write what goes into the softmax, or its logarithm"
+                f"{model.name}: its `logits` look like probabilities, from which confidence and calibration "
+                "come out wrong; write what goes into the softmax, or its logarithm"
             )
     return warnings

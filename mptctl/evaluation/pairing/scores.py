@@ -1,4 +1,4 @@
-"""Scores of a model's logits, read in one pass: confidence, margin and best logits of each sample."""
+"""Scores of a model's logits, read in one pass: confidence and best logits of each sample."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ class Scores:
 
     Attributes:
         confidence: (N,) softmax probability of the answer.
-        margin: (N,) logit of the true class minus the largest other logit (Pleiss et al. 2020); NaN where the
-            model does not know the true class, or knows no other class.
         old_logit: (N,) largest logit among old classes; minus infinity where the model knows none.
         old_answer: (N,) the old class with this logit, as its place in the vocabulary.
         new_logit: (N,) largest logit among the other classes; minus infinity where the model knows none.
@@ -29,7 +27,6 @@ class Scores:
     """
 
     confidence: FloatArray
-    margin: FloatArray
     old_logit: FloatArray
     old_answer: NDArray[np.int64]
     new_logit: FloatArray
@@ -44,13 +41,11 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
         return None
     n = len(model)
     order = pairing.rows[role]  # (N,) the row of each sample in the file, in which logits are read
-    truth = np.empty(n, dtype=np.int64)  # (N,) the column of the true class of each row
-    truth[order] = pairing.columns(role)[pairing.truth]
     place = {label: i for i, label in enumerate(pairing.vocabulary)}
     label_of_column = np.array([place[label] for label in model.classes], dtype=np.int64)
     is_old = np.array([label in old_classes for label in model.classes], dtype=np.bool_)
 
-    confidence, margin = np.empty(n), np.empty(n)
+    confidence = np.empty(n)
     old_logit, old_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
     new_logit, new_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
     groups = (
@@ -58,7 +53,7 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
         (np.flatnonzero(~is_old), new_logit, new_column),
     )
     for rows in row_blocks(model.logits):
-        block = np.array(model.logits[rows], dtype=np.float64)
+        block = np.asarray(model.logits[rows], dtype=np.float64)
         for columns, best_logit, best_column in groups:
             if columns.size:
                 part = block[:, columns] if columns.size < block.shape[1] else block
@@ -68,38 +63,12 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
         largest = np.maximum(old_logit[rows], new_logit[rows])[:, None]
         with np.errstate(over="ignore"):  # a difference that overflows is infinite
             confidence[rows] = 1 / np.exp(block - largest).sum(axis=1)
-        margin[rows] = _margins(block, truth[rows])
 
     return Scores(
         confidence=confidence[order],
-        margin=margin[order],
         old_logit=old_logit[order],
         old_answer=label_of_column[old_column[order]],
         new_logit=new_logit[order],
         new_answer=label_of_column[new_column[order]],
         old_first=(old_column <= new_column)[order],
     )
-
-
-def _margins(block: FloatArray, truth: NDArray[np.int64]) -> FloatArray:
-    """(n,) the true class's logit minus the largest other one; overwrites the logits of true classes.
-
-    Args:
-        block: (n, C) logits.
-        truth: (n,) column of the true class; -1 where the model does not know it.
-
-    Returns:
-        NaN where the model does not know the true class or has no other, and where both logits are minus
-        infinity.
-    """
-    margin = np.full(len(block), np.nan)
-    known = np.flatnonzero(truth >= 0)
-    if known.size and block.shape[1] > 1:
-        own = block[known, truth[known]]
-        block[known, truth[known]] = -np.inf
-        other = block.max(axis=1)[known]
-        both_infinite = np.isinf(own) & np.isinf(other)
-        with np.errstate(over="ignore"):
-            difference = np.where(both_infinite, 0, own) - np.where(both_infinite, 0, other)
-        margin[known] = np.where(both_infinite, np.nan, difference)
-    return margin

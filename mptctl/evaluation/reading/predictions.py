@@ -59,7 +59,6 @@ class Predictions:
         classes: the labels that the model can predict, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
         counted: True where nobody named the classes, and `classes` are the columns of the logits, from 0.
-        merged: True where a logit is the largest of several classes: their softmax is not the model's.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Predictions:
     classes: tuple[str, ...] | None = None
     origin: Literal["file", "checkpoint"] = "file"
     counted: bool = False
-    merged: bool = False
 
     def __len__(self) -> int:
         return self.table.rows

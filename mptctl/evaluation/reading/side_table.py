@@ -80,9 +80,7 @@ class SideTable:
         """
         joined = current().table(
             f"SELECT number, {', '.join(self._cells)} FROM {samples} AS t "
-            f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR",
-            f"reading {self.path}",
-            n,
+            f"JOIN {self.relation} AS s ON s.id = t.id::VARCHAR"
         )
         if len(joined) < n:
             self._refuse_lacking(samples)
@@ -130,7 +128,7 @@ def side_headers(path: Path) -> list[str]:
 
 
 def no_such_column(
-    flag: str, headers: Mapping[Path, Sequence[str]], column: str, own: Sequence[str] = (), needs: str = ""
+    flag: str, headers: Mapping[Path, Sequence[str]], column: str, own: Sequence[str] = ()
 ) -> DataError:
     """Make the error of a column that is nowhere, with the most similar name.
 
@@ -139,15 +137,13 @@ def no_such_column(
         headers: the columns of each file.
         column: the name that was asked for.
         own: columns that there are without a file.
-        needs: what a derived column of this name needs; empty where there is no such column.
     """
     in_files = [name for names in headers.values() for name in names]
     close = difflib.get_close_matches(column, [*own, *in_files], 1)
-    hints = [f" (nearest: {shown(close[0])})"] if close else []
-    hints += [f" (it needs {needs})"] if needs else []
+    nearest = f" (nearest: {shown(close[0])})" if close else ""
     there = [f"{file} has {first(names)}" for file, names in headers.items()]
     there += [f"always there: {', '.join(own)}"] if own else []
     return DataError(
-        f"{flag} {shown(column)}: no such column{''.join(hints)}; {'; '.join(there) or 'there is no file'}; "
+        f"{flag} {shown(column)}: no such column{nearest}; {'; '.join(there) or 'there is no file'}; "
         f"correct the name, or add the column in {option('metadata')} FILE"
     )

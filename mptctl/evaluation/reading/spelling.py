@@ -56,9 +56,8 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        Warnings: one if some labels are numbers, some are names, and no class list holds them all; and one
-            for each model with few unknown answers, which count as wrong and may be classes without test
-            samples.
+        A warning for each model with few unknown answers, which count as wrong and may be classes without
+            test samples.
 
     Raises:
         DataError: one class has two spellings, answers are places in a list instead of names, or more than
@@ -76,7 +75,7 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     for each in lists:
         _refuse_places(each.model, each.names, labels[0].names)
     warnings = [_check_unknown_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in (_mixed_types_warning(labels[0], lists), *warnings) if warning]
+    return [warning for warning in warnings if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -149,24 +148,6 @@ def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "bo
     if numbers == len(labels):
         return "numbers"
     return "both" if numbers else "names"
-
-
-def _mixed_types_warning(labels: Names, lists: Sequence[Names]) -> str | None:
-    """Return a warning if some labels are numbers and some are names; else None.
-
-    None also if a class list holds all of them, or if all are single characters, digits among them.
-    """
-    model, _, names = labels
-    if any(names <= each.names for each in lists):
-        return None
-    numbers = sorted(name for name in names if NUMBER.fullmatch(name))
-    words = sorted(names.difference(numbers))
-    if not numbers or not words or all(len(name) == 1 for name in names):
-        return None
-    return (
-        f"{model}: {len(numbers)} of its labels are numbers, such as {_quote(numbers[0])}, and {len(words)} "
-        f"are names, such as {_quote(words[0])}; look whether these are labels of one test set"
-    )
 
 
 def _refuse_two_spellings(

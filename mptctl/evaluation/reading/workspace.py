@@ -7,7 +7,6 @@ import os
 import re
 import resource
 import tempfile
-import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -24,15 +23,12 @@ from mptctl.errors import StorageError, UsageError, first_line
 from mptctl.evaluation.reading.columns import number_array, text_array
 from mptctl.files import scratch_folder
 from mptctl.files.control_groups import free_group_memory, read_system_text
-from mptctl.names import Progress
 
 if TYPE_CHECKING:
     import duckdb
 
 MOST = 2 * 10**9  # largest default of the memory limit, in bytes
 LEAST = 64 * 10**6  # bytes; with less DuckDB cannot join at all
-# Rows of a query that shows progress; a query of fewer rows ends before a bar could be read.
-WATCHED = 1_000_000
 # Rows of a result that are in memory at once.
 BATCH = 2**17
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
@@ -44,12 +40,10 @@ class Workspace:
     Args:
         memory_limit: bytes that tables and joins may take; default: `default_limit`. What exceeds them is
             written to the folder.
-        progress: called with how far a long query is; None: nobody wants to know.
     """
 
-    def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
+    def __init__(self, memory_limit: int | None = None) -> None:
         self.memory_limit = memory_limit or default_limit()
-        self.progress = progress
         self._scratch = ExitStack()
         self._numbers = count()
         self._stale: list[str] = []
@@ -66,14 +60,9 @@ class Workspace:
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(":memory:", config=settings)
-        # DuckDB measures progress only if its bar is enabled. The bar is not printed: it would go to standard
-        # output.
-        watched = self.progress is not None
-        enabled = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-        # In a notebook without ipywidgets the bar is off, and setting it raises an error.
-        if enabled != [(False,)] or watched:
-            bar = str(watched).lower()
-            connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {bar}")
+        # In a notebook DuckDB would draw a bar; where it cannot, setting it raises an error.
+        if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]:
+            connection.execute("SET enable_progress_bar = false")
         return connection
 
     @cached_property
@@ -117,33 +106,24 @@ class Workspace:
         self.fetch(f"INSERT INTO {name} SELECT {chosen} FROM {view}")
         self.connection.unregister(view)
 
-    def fetch(self, query: str, what: str = "", rows: int = 0) -> list[tuple[Any, ...]]:
+    def fetch(self, query: str) -> list[tuple[Any, ...]]:
         """Execute a query and return the rows of its result.
-
-        Args:
-            query: SQL.
-            what: what the query does, for progress.
-            rows: how many rows it reads; progress is shown from `WATCHED` rows on.
 
         Raises:
             StorageError: the query needs more memory than the limit, and the folder's disk is full.
             duckdb.Error: a file that the query reads cannot be read.
         """
-        with self._query_errors(), self._watched(what, rows):
+        with self._query_errors():
             return self._tidied_connection().execute(query).fetchall()
 
-    def table(self, query: str, what: str = "", rows: int = 0) -> pa.Table:
+    def table(self, query: str) -> pa.Table:
         """Execute a query, as `fetch` does, and return its result as a table in memory."""
-        with self._query_errors(), self._watched(what, rows):
+        with self._query_errors():
             return self._tidied_connection().sql(query).to_arrow_table()
 
-    def batches(self, query: str, what: str = "", rows: int = 0) -> Generator[pa.RecordBatch]:
+    def batches(self, query: str) -> Generator[pa.RecordBatch]:
         """Execute a query, as `fetch` does; yield its result in batches. Close it before the next query."""
-        with (
-            self._query_errors(),
-            self._watched(what, rows),
-            self._tidied_connection().sql(query).to_arrow_reader(BATCH) as reader,
-        ):
+        with self._query_errors(), self._tidied_connection().sql(query).to_arrow_reader(BATCH) as reader:
             yield from reader
 
     def _tidied_connection(self) -> duckdb.DuckDBPyConnection:
@@ -180,32 +160,6 @@ class Workspace:
                 "--memory-limit, or set TMPDIR to a folder on a larger disk"
             ) from error
 
-    @contextmanager
-    def _watched(self, what: str, rows: int) -> Iterator[None]:
-        """Show progress while the block runs a query, five times a second, if it reads many rows.
-
-        Args:
-            what: what the query does.
-            rows: how many rows it reads.
-        """
-        if self.progress is None or rows < WATCHED:
-            yield
-            return
-        tell, connection, ended = self.progress, self.connection, threading.Event()
-
-        def watch() -> None:
-            while not ended.wait(0.2):
-                tell(what, int(rows * max(connection.query_progress(), 0) / 100), rows)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-            tell(what, rows, rows)
-        finally:
-            ended.set()
-            watcher.join()
-
 
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
@@ -223,14 +177,13 @@ _current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
 
 
 @contextmanager
-def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
+def workspace(memory_limit: int | None = None) -> Iterator[Workspace]:
     """Open a workspace, which `current` returns in this thread; close it when the block ends.
 
     Args:
         memory_limit: bytes; default: `default_limit`.
-        progress: called with how far a long query is.
     """
-    opened = Workspace(memory_limit, progress)
+    opened = Workspace(memory_limit)
     before = _current.set(opened)
     try:
         yield opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import numpy as np
 from mptctl.errors import UsageError, option
 from mptctl.evaluation.flip_report import SliceRow
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.slices.derived_columns import PictureSizes
 from mptctl.evaluation.slices.source import Slice, SliceSource
 from mptctl.evaluation.statistics import exact_interval, exact_interval_if_any, lost_share, nfr
 
@@ -29,13 +28,11 @@ class SliceRequest:
         by: keys of slices, each one column or a crossing of several.
         files: where columns are looked for, in this order.
         min_slice: a slice with fewer samples of old classes is only counted, and not ranked.
-        pictures: reads the sizes of pictures, for the column `size`; None: there is no such column.
     """
 
     by: Sequence[tuple[str, ...]] = ()
     files: Sequence[Path] = ()
     min_slice: int = MIN_SLICE
-    pictures: Callable[[], PictureSizes] | None = None
 
 
 def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:

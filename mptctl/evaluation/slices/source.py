@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,18 +15,33 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.pairing.confusion import Confusion
-from mptctl.evaluation.pairing.paired_answers import count_pairs
+from mptctl.evaluation.pairing.join import Codes
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers, count_pairs
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
-from mptctl.evaluation.slices.derived_columns import RESERVED, SIZE, Column, DerivedColumns
 from mptctl.files.explained import shown
 
-# What a derived column needs, for the error that it is not there.
-NEEDS = {SIZE: "pictures of a run"}
+# Columns that a comparison derives, and no file may have; the second needs logits of the old model.
+CLASS, CONFIDENCE = "class", "confidence"
+# Edges of the bands of the old model's confidence, narrower towards 1, where most answers are.
+CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
 # Chosen: a column with more different values holds ids or measurements, and makes no slices.
 MOST_SLICES = 10_000
 # Chosen: most crossings, and columns in all of them, of one comparison.
 MOST_KEYS, MOST_COLUMNS = 100, 60
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column for slices.
+
+    Attributes:
+        codes: (N,) the number of each sample's value, in the order of the samples.
+        values: the values, by their numbers.
+    """
+
+    codes: Codes
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,11 +102,32 @@ def cross(
     return numbers, groups
 
 
+def derived_column(answers: PairedAnswers, column: str, flag: str) -> Column:
+    """The class of each sample, or the band of the old model's confidence; DataError without logits.
+
+    Args:
+        answers: of both models.
+        column: `CLASS` or `CONFIDENCE`.
+        flag: that asks for it, for messages.
+    """
+    pairing = answers.pairing
+    if column == CLASS:
+        return Column(pairing.truth, pairing.vocabulary)
+    if "old" not in answers.scores:
+        raise DataError(
+            f"{flag} {CONFIDENCE}: {pairing.models['old'].name} has no logits, or --class-map merged some; "
+            "give others, or leave it out"
+        )
+    names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
+    place = np.searchsorted(CONFIDENCE_EDGES, answers.scores["old"].confidence, side="right") - 1
+    return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
+
+
 class SliceSource:
     """The samples of a comparison, with the columns by which slices are asked for.
 
     Args:
-        own: the answers of both models, and the columns that are derived from them.
+        answers: of both models.
         files: where columns are looked for, in this order; the first file that has a column is used.
         keys: keys of slices, each one column or a crossing of several, with the flag that asks for it, for
             messages.
@@ -102,9 +139,9 @@ class SliceSource:
     """
 
     def __init__(
-        self, own: DerivedColumns, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
+        self, answers: PairedAnswers, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
     ) -> None:
-        self.answers, self._own = own.answers, own
+        self.answers = answers
         self.keys = list(keys)
         self._flag = {column: flag for key, flag in keys.items() for column in key}
         columns = dict.fromkeys(column for key in self.keys for column in key)
@@ -130,7 +167,7 @@ class SliceSource:
         derived: list[str] = []
         for column in columns:
             files = [file for file, names in headers.items() if column in names]
-            if column in RESERVED or (column in self._own.names and not files):
+            if column in (CLASS, CONFIDENCE):
                 if files:
                     raise DataError(
                         f"{self._flag[column]} {column}: is the {column} that the comparison knows, and a "
@@ -138,12 +175,11 @@ class SliceSource:
                     )
                 derived.append(column)
             elif not files:
-                raise no_such_column(
-                    self._flag[column], headers, column, self._own.names, NEEDS.get(column, "")
-                )
+                own = [CLASS, CONFIDENCE] if "old" in self.answers.scores else [CLASS]
+                raise no_such_column(self._flag[column], headers, column, own)
             else:
                 of_files.setdefault(files[0], []).append(column)
-        found = {column: self._own.read(column, self._flag[column]) for column in derived}
+        found = {column: derived_column(self.answers, column, self._flag[column]) for column in derived}
         pairing = self.answers.pairing
         for file, names in of_files.items():
             values = SideTable(file, names).values_of(pairing.relation, len(pairing))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from mptctl.release.adjust_report import AdjustReport, Chosen
 from mptctl.report.media.numbers import number, percent
 
@@ -43,14 +41,8 @@ def describe_adjustment(report: AdjustReport) -> list[str]:
 def _promise_words(report: AdjustReport) -> str:
     """The choices that the confidence covers, and the confidence to ask for when choosing among updates."""
     risk = 1 - report.confidence
-    # Rounded up, to two digits of the risk of each of three.
-    digits = 1 - math.floor(math.log10(risk / 3))
-    for_three = math.ceil(round((1 - risk / 3) * 10**digits, 6)) / 10**digits
     epochs = f"the choice of best.pt among {report.epochs:,} epochs counted; " if report.epochs > 1 else ""
-    return (
-        f"{epochs}for this update alone: to choose among N, adjust each with --confidence 1 - {risk:g} / N "
-        f"({for_three:.10g} for 3)"
-    )
+    return f"{epochs}for this update alone: to choose among N, adjust each with --confidence 1 - {risk:g} / N"
 
 
 def _shift_words(chosen: Chosen) -> str:

@@ -32,7 +32,7 @@ def with_class_names(report: FlipReport) -> FlipReport:
     """
     if not report.class_labels:
         return report
-    lists = ("per_class", "pairs", "takers", "worst_flips", "slices")
+    lists = ("per_class", "pairs", "worst_flips", "slices")
     named = {each: rows_with_class_names(getattr(report, each), report.class_labels) for each in lists}
     return report.model_copy(update={**named, "class_labels": {}})
 

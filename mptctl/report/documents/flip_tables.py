@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from mptctl.evaluation.flip_report import (
     ClassRow,
     FlipReport,
-    MacroRate,
     ModelSummary,
     PairRow,
     SliceRow,
-    WrongAnswerRow,
 )
 from mptctl.evaluation.rates import Rate, Wording
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.documents.wording import slices_sentence
-from mptctl.report.media.document import ON_PAGE, Cell, Column, Medium, Table
+from mptctl.report.media.document import Cell, Column, Medium, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
 # Media that list pairs of classes, and those that print the four counts; a page has tiles of its own for
@@ -25,24 +23,16 @@ LISTING: frozenset[Medium] = frozenset(("terminal", "page"))
 PRINTED: frozenset[Medium] = frozenset(("terminal", "markdown"))
 
 
-def rates_table(report: FlipReport, *, macro: bool) -> Table[tuple[Wording, Rate | MacroRate]]:
-    """The flip rates with intervals and counts, over test samples of the old classes.
-
-    Args:
-        report: the comparison.
-        macro: add a row for the mean over classes, right under that of NFR.
-    """
-    rows: list[tuple[Wording, Rate | MacroRate]] = [*report.rates.worded()]
-    if macro:
-        rows.insert(1, (Wording("macro NFR", "mean over old classes"), report.macro_nfr))  # below NFR
+def rates_table(report: FlipReport) -> Table[tuple[Wording, Rate]]:
+    """The flip rates with intervals and counts, over test samples of the old classes."""
     return Table(
-        rows,
+        report.rates.worded(),
         [
             Column("rate", lambda row: row[0].title),
             Column("meaning", lambda row: row[0].meaning, words=True),
             Column("value", lambda row: percent(row[1].value)),
             Column("95 % interval", lambda row: format_interval(row[1].ci95)),
-            Column("count", lambda row: format_count(row[1]) if isinstance(row[1], Rate) else ""),
+            Column("count", lambda row: format_count(row[1])),
         ],
         name="Rates",
     )
@@ -132,9 +122,7 @@ def classes_table(rows: Sequence[ClassRow], end: int) -> Table[ClassRow]:
 
 
 def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
-    """The flips from each class to each wrong prediction; the title counts the pairs left out."""
-    more = report.more_pairs
-    unlisted = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
+    """The flips from each class to each wrong prediction, most first, of which the first `end`."""
     return Table(
         report.pairs[:end],
         [
@@ -143,26 +131,11 @@ def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
             Column("which is", lambda row: _kind(row), words=True),
             Column("flips", lambda row: f"{row.flips:,}"),
         ],
-        title=f"From class to prediction, most first{unlisted}",
+        title="From class to prediction, most first",
         total=len(report.pairs),
         media=LISTING,
     )
 
 
-def takers_table(report: FlipReport, end: int) -> Table[WrongAnswerRow]:
-    """The flips that each wrong prediction took from all classes, most first, of which the first `end`."""
-    return Table(
-        report.takers[:end],
-        [
-            Column("prediction", lambda row: row.answer),
-            Column("which is", lambda row: _kind(row), words=True),
-            Column("flips", lambda row: f"{row.flips:,}"),
-        ],
-        title="Predictions that took flips",
-        total=len(report.takers),
-        media=ON_PAGE,
-    )
-
-
-def _kind(row: PairRow | WrongAnswerRow) -> str:
+def _kind(row: PairRow) -> str:
     return "a new class" if row.new_class else "an old class"

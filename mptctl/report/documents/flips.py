@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, ModelSummary
 from mptctl.files.explained import shown
 from mptctl.report.documents.flip_tables import (
@@ -14,11 +15,9 @@ from mptctl.report.documents.flip_tables import (
     pairs_table,
     rates_table,
     slices_table,
-    takers_table,
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
-    some_of_all,
     verdict,
     verdict_line,
 )
@@ -27,8 +26,6 @@ from mptctl.report.media.numbers import of_count, percent
 
 # Rows of each list, and of slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Confidence of the old model from which a prediction counts as sure, 0 to 1.
-SURE = 0.9
 FOOTER = (
     "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are "
     "over test samples of the old classes unless they say otherwise; intervals are exact (Clopper and "
@@ -48,16 +45,16 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
     classes = [row for row in report.per_class if row.negative_flips]
     tables: list[Table[Any]] = [slices_table(report, rows)] if _has_slices(report) else []
     if classes:
-        tables += [classes_table(classes, rows), pairs_table(report, rows), takers_table(report, rows)]
+        tables += [classes_table(classes, rows), pairs_table(report, rows)]
     return Document(
         [
             Note(_models(report), media=ON_SCREEN),
             *notes(head.sentences),
             *_warnings(report),
             counts_table(report),
-            rates_table(report, macro=True),
+            rates_table(report),
             models_table(report),
-            *notes([*_flip_sentences(report), *_confidence_sentence(report)], media=ON_SCREEN),
+            *notes(_flip_sentences(report), media=ON_SCREEN),
             *tables,
             *notes(["How intervals and verdicts are computed: docs/statistics.md"], "quiet", ON_SCREEN),
             *_last_line(report),
@@ -88,7 +85,7 @@ def screen_document(report: FlipReport, *, can_type_flags: bool = True) -> Docum
             Note(_models(report)),
             *_warnings(report),
             counts_table(report),
-            rates_table(report, macro=False),
+            rates_table(report),
             *notes(sentences),
             *([slices_table(report, SLICE_ROWS)] if _has_slices(report) else []),
             *_last_line(report),
@@ -130,20 +127,9 @@ def _flip_sentences(report: FlipReport) -> list[str]:
     if not flips:
         return []
     classes = [row for row in report.per_class if row.negative_flips]
-    worst = some_of_all([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES)
+    worst = some([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES, "; ")
     return [
         f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {destinations.to_old_class.count:,} went to old "
         f"classes and {destinations.to_new_class.count:,} to new ones.",
         f"By class: {worst}.",
     ]
-
-
-def _confidence_sentence(report: FlipReport) -> list[str]:
-    """A sentence on how many of the old model's surest right predictions flipped; none where it had none."""
-    sure = [row for row in report.by_confidence or () if row.low >= SURE]
-    total = sum(row.flips.of for row in sure)
-    if not total:
-        return []
-    flipped = sum(row.flips.count for row in sure)
-    predictions = "prediction" if total == 1 else "predictions"
-    return [f"Of {total:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]

@@ -26,7 +26,6 @@ from mptctl.report.media.numbers import format_count, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderableType
 
 # Pixels. In a notebook the page is put into a frame, so that its style and the notebook's stay apart.
@@ -166,24 +165,6 @@ class Report:
                 "new_confidence": pa.array([flip.new_confidence for flip in flips], pa.float64()),
             }
         )
-
-    def plot(self, name: str | None = None) -> Figure:
-        """Draw one figure of the page.
-
-        Args:
-            name: of one of `mptctl.report.figures.flips.PLOTS`; None: the first one that has data.
-
-        Raises:
-            UsageError: there is no figure of that name, or no data for it: figures need logits.
-        """
-        from mptctl.report.figures.flips import drawings
-
-        figures = {drawing.name: drawing.figure for drawing in drawings(self._with_names)}
-        if not figures:
-            raise UsageError("plot: there is nothing to draw: no logits; give logits for old or new")
-        if name is not None and name not in figures:
-            raise UsageError(f"plot: no figure {name!r}; there are {', '.join(figures)}")
-        return figures[name or next(iter(figures))]
 
     def to_html(self, path: str | Path, data_root: str | Path | None = None) -> Path:
         """Write the HTML page as one file that loads nothing from outside, and return its path.

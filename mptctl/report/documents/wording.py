@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
@@ -17,9 +16,8 @@ from mptctl.files.explained import shown
 from mptctl.report.media.document import State
 from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
 
-T = TypeVar("T")
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
-NAMED = 3
+NAMED = 4
 # Limits, waivers and renamed classes with a sentence of their own.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
@@ -190,16 +188,6 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     return sentences
 
 
-def first_or_all(items: Sequence[T], most: int) -> Sequence[T]:
-    """Return the first items; all, if only one is more than `most`: to leave out one saves no room."""
-    return items if len(items) <= most + 1 else items[:most]
-
-
-def some_of_all(texts: Sequence[str], most: int) -> str:
-    """List texts with semicolons, beyond `most` how many more there are, but never that there is one more."""
-    return some(texts, len(first_or_all(texts, most)), "; ")
-
-
 def verdict_line(report: FlipReport) -> str:
     """The verdict and its limits in one line; without a limit the line gives the NFR."""
     gate = report.gate
@@ -229,7 +217,7 @@ def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
         "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
     }[gate_state(report.gate)]
     return [
-        prefix + some_of_all([_brief(check, in_title) for check in checks], NAMED)
+        prefix + some([_brief(check, in_title) for check in checks], NAMED, "; ")
         for prefix, checks in groups
         if checks
     ]

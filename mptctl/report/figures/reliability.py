@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import Bin
-from mptctl.report.figures.shown import ShownFigure
 from mptctl.report.media.svg import INK, LOST, SIZE, style
 
 CAPTION = (
@@ -43,7 +42,7 @@ def draw_reliability(panels: list[Panel]) -> Figure:
         panels: at least one.
     """
     with style():
-        figure = ShownFigure(figsize=(SIZE[0], 1.35 * SIZE[1]))
+        figure = Figure(figsize=(SIZE[0], 1.35 * SIZE[1]))
         # Hardly any space between panels: each has the numbers of fifteen bins side by side.
         axes = figure.subplots(
             2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1),

@@ -1,62 +1,52 @@
-"""The bias sweep against biases that are taken off the logits themselves, at every crossing and beside it."""
+"""Steps of a bias against biases that are taken off the logits themselves, at every crossing and beside it."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mptctl.evaluation.bias.sweep import POINTS, sweep_bias
-from mptctl.evaluation.flip_report import SweepPoint
+from mptctl.evaluation.bias.sweep import count_steps, wrong_by_bias
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading.predictions import build_predictions
 
 Logits = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Step = tuple[int, int, int]
 
 
-def curve_of(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_]) -> list[SweepPoint]:
+def steps_of(
+    logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_]
+) -> tuple[list[float], list[Step]]:
+    """Where each step begins, and its flips and wrong answers to samples of old and of new classes."""
     ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
     classes = tuple(str(c) for c in range(logits.shape[1]))
-    model = build_predictions("m", ids, labels, logits=logits, classes=classes)
-    pairing = pair({"new": model})
+    pairing = pair({"new": build_predictions("m", ids, labels, logits=logits, classes=classes)})
     scores = score(pairing, "new", frozenset(old))
     assert scores is not None
-    of_old = np.isin(labels, [int(c) for c in old])
-    return sweep_bias(scores, pairing.truth, of_old, of_old & old_right)
+    answers, of_old = wrong_by_bias(scores, pairing.truth), np.isin(labels, [int(c) for c in old])
+    moving = (answers.gap > 0) & np.isfinite(answers.gap)
+    biases, *counts = (each.tolist() for each in count_steps(answers, moving, of_old, of_old & old_right))
+    return biases, list(zip(*counts, strict=True))
 
 
-def rates(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> SweepPoint:
+def counts(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> Step:
     """The same by taking the bias off the logits."""
     columns = [int(c) for c in old]
     biased = logits - bias * ~np.isin(np.arange(logits.shape[1]), columns)
     wrong, of_old = biased.argmax(axis=1) != labels, np.isin(labels, columns)
-    return SweepPoint(
-        bias=bias,
-        nfr=(wrong & old_right & of_old).sum() / of_old.sum(),
-        er_old_classes=wrong[of_old].mean(),
-        er_new_classes=None if of_old.all() else wrong[~of_old].mean(),
-        er_all=wrong.mean(),
-    )
-
-
-# Columns: old 0, old 1, new 2. Gaps of the new class over the best old one: 4, 2, -1, 1.
-BY_HAND = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 3.0], [3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
-TRUTH = np.array([0, 1, 0, 2])
+    return (wrong & old_right & of_old).sum(), (wrong & of_old).sum(), (wrong & ~of_old).sum()
 
 
 def test_by_hand() -> None:
-    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool))
+    # Columns: old 0, old 1, new 2. Gaps of the new class over the best old one: 4, 2, -1, 1.
+    logits = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 3.0], [3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
+    biases, steps = steps_of(logits, np.array([0, 1, 0, 2]), "01", np.ones(4, dtype=bool))
     # At 1 the sample of the new class is lost, at 2 and at 4 a flipped one comes back.
-    assert [(p.bias, p.nfr, p.er_old_classes, p.er_new_classes, p.er_all) for p in curve] == [
-        (0, 2 / 3, 2 / 3, 0, 0.5),
-        (1, 2 / 3, 2 / 3, 1, 0.75),
-        (2, 1 / 3, 1 / 3, 1, 0.5),
-        (4, 0, 0, 1, 0.25),
-    ]
+    assert biases == [0, 1, 2, 4]
+    assert steps == [(2, 2, 0), (2, 2, 1), (1, 1, 1), (0, 0, 1)]
 
 
 def test_a_step_between_two_coarse_ones_is_not_missed() -> None:
@@ -64,14 +54,8 @@ def test_a_step_between_two_coarse_ones_is_not_missed() -> None:
     gaps = np.array([100.0] * 10 + [1.4] * 5 + [1.5] * 5)
     logits = np.stack([np.zeros(20), gaps], axis=1)
     labels = np.array([1] * 10 + [0] * 5 + [1] * 5)
-    curve = curve_of(logits, labels, "0", np.ones(20, dtype=bool))
-    assert [point.bias for point in curve if point.er_all == 0] == [1.4]
-    assert [point.nfr for point in curve if point.er_all == 0] == [0]
-
-
-def test_where_no_bias_changes_an_answer_there_is_no_curve() -> None:
-    logits = np.array([[1.0, -np.inf], [-np.inf, 1.0], [2.0, 1.0]])
-    assert curve_of(logits, np.array([0, 0, 0]), "0", np.ones(3, dtype=bool)) == []
+    biases, steps = steps_of(logits, labels, "0", np.ones(20, dtype=bool))
+    assert [bias for bias, step in zip(biases, steps, strict=True) if step == (0, 0, 0)] == [1.4]
 
 
 # Whole quarters, whose differences are exact, with ties and classes that are ruled out.
@@ -92,44 +76,10 @@ def tables(draw: st.DrawFn) -> tuple[Logits, Labels, str, NDArray[np.bool_]]:
 
 @given(tables())
 def test_every_step_is_what_its_biases_do(table: tuple[Logits, Labels, str, NDArray[np.bool_]]) -> None:
-    """Each point of the curve against biases inside its step; at a crossing itself two logits are equal."""
-    curve = curve_of(*table)
-    brute = [rates(*table, bias) for bias in [0.0, *np.arange(0.125, 34, 0.25)]]
-    without_bias = [point.model_copy(update={"bias": 0.0}) for point in brute]
-    if not curve:
-        assert all(point == brute[0] for point in without_bias)
-        return
-    ends = [point.bias for point in curve[1:]] + [curve[-1].bias + 1]
-    for point, end in zip(curve, ends, strict=True):
-        inside = (point.bias + end) / 2 if point.bias else 0.0
-        assert rates(*table, inside) == point.model_copy(update={"bias": inside})
-    # No bias does anything that no step says.
-    seen = [point.model_copy(update={"bias": 0.0}) for point in curve]
-    assert all(point in seen for point in without_bias)
-
-
-def test_a_long_curve_is_thinned_for_the_figure_but_its_minimum_is_over_all_steps() -> None:
-    rng = np.random.default_rng(0)
-    n = 3000
-    labels = rng.integers(0, 4, n)
-    logits = rng.normal(size=(n, 4)) + 1.5 * (np.arange(4) == labels[:, None])
-    old_right = rng.random(n) < 0.9
-    table = (logits, labels, "01", old_right)
-    curve = curve_of(*table)
-    assert len(curve) <= POINTS + 1
-    gaps = np.unique(logits[:, 2:].max(axis=1) - logits[:, :2].max(axis=1))
-    brute = [rates(*table, float(bias)) for bias in [0.0, *np.nextafter(gaps[gaps > 0], np.inf)]]
-    assert len(brute) > 5 * POINTS
-    assert min(point.er_all for point in curve) == min(point.er_all for point in brute)
-    assert curve[-1].nfr == brute[-1].nfr
-    assert curve[0] == brute[0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 4, 400)
-    curve = curve_of(rng.normal(size=(400, 4)), labels, "01", np.ones(400, dtype=bool))
-    nfr = [point.nfr for point in curve]
-    assert nfr == sorted(nfr, reverse=True)
-    assert nfr[0] > nfr[-1]
+    """Each step against biases inside it; at a crossing itself two logits are equal."""
+    biases, steps = steps_of(*table)
+    for bias, end, step in zip(biases, [*biases[1:], biases[-1] + 1], steps, strict=True):
+        assert counts(*table, (bias + end) / 2 if bias else 0.0) == step
+    # No bias does anything that no step says, and more bias never flips more.
+    assert {counts(*table, bias) for bias in [0.0, *np.arange(0.125, 34, 0.25)]} <= set(steps)
+    assert steps == sorted(steps, key=lambda step: -step[0])

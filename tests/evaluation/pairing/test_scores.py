@@ -13,7 +13,6 @@ from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading import logits as logit_rows
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
-from mptctl.evaluation.report_sections import MarginSamples, summarise_margins
 
 
 @pytest.mark.parametrize("block", [1, 7, 2**20])
@@ -35,11 +34,6 @@ def test_scores_equal_the_plain_computation(block: int, monkeypatch: pytest.Monk
         assert found.old_logit[i] == logits[row, [1, 2]].max()
         assert found.new_logit[i] == logits[row, [0, 3, 4]].max()
         assert pairing.vocabulary[found.old_answer[i]] == ("a", "c")[int(logits[row, [1, 2]].argmax())]
-        if labels[row] == "unknown":
-            assert np.isnan(found.margin[i])
-        else:
-            at = classes.index(labels[row])
-            assert found.margin[i] == pytest.approx(logits[row, at] - np.delete(logits[row], at).max())
 
 
 def test_extreme_logits_give_finite_numbers() -> None:
@@ -48,27 +42,6 @@ def test_extreme_logits_give_finite_numbers() -> None:
     found = score(pair({"new": model}), "new", frozenset("0"))
     assert found is not None
     assert found.confidence.tolist() == [1, 1, 1]
-    assert found.margin.tolist() == [2e4, -np.inf, -2e300]
-
-
-def test_one_class_has_no_margin() -> None:
-    answers = np.array([0, 0])
-    model = build_predictions("m", np.arange(2), answers, logits=np.zeros((2, 1)), origin="checkpoint")
-    found = score(pair({"new": model}), "new", frozenset("0"))
-    assert found is not None
-    assert np.isnan(found.margin).all()
-    assert summarise_margins([MarginSamples("old", "old classes", found.margin)]) is None
-
-
-def test_margins_beyond_the_histogram_are_in_its_outer_bins() -> None:
-    values = np.concatenate([np.linspace(-1, 1, 998), [-1000, 1000, -np.inf, np.nan]])
-    summary = summarise_margins([MarginSamples("new", "old classes", values)])
-    assert summary is not None
-    (group,) = summary.groups
-    assert group.n == 1000
-    assert sum(group.histogram) == 1000
-    assert -2 < summary.edges[0] < summary.edges[-1] < 2
-    assert group.negative.count == 500
 
 
 def test_at_a_tie_the_first_column_wins() -> None:
@@ -100,20 +73,12 @@ def test_a_comparison_holds_no_copy_of_mapped_logits(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [1e307, 1.7e308])
-def test_margins_beyond_any_model_count_as_infinite(size: float) -> None:
+def test_logits_beyond_any_models_give_no_warning(size: float) -> None:
     ids, labels = np.arange(4), np.array(["a", "a", "b", "c"])
     logits = np.array([[size, -size], [3.0, 1.0], [size, -size], [0.0, 0.0]])
     old = build_predictions("old", ids, labels, logits=logits, classes=("a", "b"))
-    # New is right on the first, by an infinite margin, and on the second by 2; on the third it is wrong by 4.
     more = np.array([[size, -size, 0.0], [2.0, 0.0, 0.0], [5.0, 1.0, -size], [0.0, 0.0, size]])
     new = build_predictions("new", ids, labels, logits=more, classes=("a", "b", "c"))
     report = compare(old, new)
     assert (report.n_old, report.counts.negative_flips) == (3, 0)
-    assert report.margins is not None
-    groups = {(group.model, group.samples): group for group in report.margins.groups}
-    assert groups["old", "old classes"].mean == 2.0
-    assert (groups["new", "old classes"].n, groups["new", "old classes"].mean) == (2, -1.0)
-    assert groups["new", "old classes"].negative.value == 0.5
-    assert ("new", "new classes") not in groups
-    assert all(abs(edge) <= 4 for edge in report.margins.edges)
     assert report.new.ece is not None

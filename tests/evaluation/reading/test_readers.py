@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
+from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.evaluation.reading.readers import is_predictions_file
 from tests.evaluation.files import WRITERS, write
 
@@ -142,20 +142,6 @@ def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) ->
         DataError, match=r"new\.parquet: .*names, such as 'cat', .*old\.csv numbers, such as '3'"
     ):
         compare(read_predictions(old), read_predictions(new))
-    mixed = write(tmp_path / "mixed.csv", id=["a", "b"], label=["3", "dog"], pred=["3", "dog"])
-    warnings = compare(read_predictions(mixed), read_predictions(mixed)).warnings
-    assert any(
-        "1 of its labels are numbers, such as '3', and 1 are names, such as 'dog'" in w for w in warnings
-    )
-
-
-def test_labels_of_two_types_that_one_model_knows_are_its_classes() -> None:
-    ids, labels = np.array(["a", "b"]), np.array(["3", "dog"])
-    threes = build_predictions("old", ids, labels, np.array(["3", "3"]), classes=("3", "cat"))
-    whole = build_predictions("new", ids, labels, labels, classes=("3", "cat", "dog"))
-    assert not any("are names" in warning for warning in compare(threes, whole).warnings)
-    same = build_predictions("new", ids, labels, np.array(["cat", "3"]), classes=("3", "cat"))
-    assert any("are names" in warning for warning in compare(threes, same).warnings)
 
 
 def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:

@@ -83,15 +83,6 @@ def test_the_default_leaves_half_of_what_is_free() -> None:
     assert LEAST <= default_limit() <= MOST
 
 
-def test_whoever_watches_is_told_of_long_queries_alone() -> None:
-    told: list[tuple[str, int, int]] = []
-    with workspace(progress=lambda *step: told.append(step)) as work:
-        work.fetch("SELECT 1", "short", 10)
-        assert told == []
-        work.fetch("SELECT sum(hash(i)) FROM range(1_000_000) t(i)", "long", 1_000_000)
-    assert told[-1] == ("long", 1_000_000, 1_000_000)
-
-
 def test_ctrl_c_in_a_query_is_no_error_of_the_query() -> None:
     with workspace() as work:
         work.fetch("SELECT 1")
