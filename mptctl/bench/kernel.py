@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import product
 from typing import Literal
 
@@ -74,5 +75,5 @@ def bench_kernel(
         device=device.type,
         copy_gb_per_s=round(bandwidth / 1e9, 1),
         two_launches_us=round(two_launches(device), 2),
-        rows=[KernelRow(**row) for row in timed],
+        rows=[KernelRow(**asdict(time)) for time in timed],
     )

@@ -235,6 +235,8 @@ def _run_training(inputs: Inputs, training: Training, log: list[TrackerName]) ->
     recipe = inputs.with_keys(training.keys, training.seed_offset)
     if recipe.method.init == "old" and not inputs.resumes:
         recipe = _with_network_of_old(recipe, training.old or DEFAULT_OLD, inputs.asked)
+    for note in _notes_on_unused_keys(inputs.asked, recipe):
+        typer.echo(note, err=True)
     folder = run_folder(inputs.asked.run_root, inputs.asked.name or training.name)
     if inputs.asked.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
@@ -335,6 +337,15 @@ def _train_and_adjust(
     if not inputs.asked.as_json:
         typer.echo(next_command(words, inputs.asked.run_root), err=True)
     show(summary, lambda _: typer.echo(best), as_json=inputs.asked.as_json)
+
+
+def _notes_on_unused_keys(asked: TrainSettings, recipe: Recipe) -> list[str]:
+    """Notes on --set of k for a method without k: no error, since one --set may serve several commands."""
+    method = recipe.method.name
+    if row_of(method).bias:
+        return []
+    unused = sorted(asked.keys_set & {"method.k", "method.max_nfr"})
+    return [f"--set {key}: has no effect, since {method} has no k" for key in unused]
 
 
 def _recorded_teachers(folder: Path) -> dict[str, str]:

@@ -99,15 +99,12 @@ def compare_runs(
     if against is not None:
         own_row = [] if target is not None else [BIAS_ROW]
         refuse_unknown_row("--against", against, [*(group.name for group in unshifted), *own_row])
-    rival = None
-    if target is None:
-        groups, notes_on_shifts, rival = add_shifted_plain(unshifted)
-    else:
-        groups, notes_on_shifts = at_equal_error(unshifted, target)
+    shifted = add_shifted_plain(unshifted) if target is None else at_equal_error(unshifted, target)
+    groups = shifted.groups
     tunings = {group.name: read_tuning(group.updates[0].run.folder) for group in groups}
     notes = [*found.notes, *notes_on_copies, *notes_on_missing_seeds(groups), *notes_on_plugins(groups)]
     notes += [_note_on_tuning(name, tuning) for name, tuning in tunings.items() if tuning is not None]
-    notes += notes_on_shifts
+    notes += shifted.notes
     if against is not None and all(group.name != against for group in groups):
         notes.append(f"the table: no differences: it has no row {against}")
     most_seeds = max((len(group.updates) for group in groups), default=1)
@@ -123,7 +120,7 @@ def compare_runs(
         noise=Noise(
             over="seeds and samples" if most_seeds > 1 else "samples", resamples=RESAMPLES, level=LEVEL
         ),
-        bias_held_against={} if rival is None else {"all": rival},
+        bias_held_against={} if shifted.rival is None else {"all": shifted.rival},
         notes=notes,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,35 +16,48 @@ from mptctl.studies.groups import Group
 from mptctl.studies.updates import PART_NAMES, Update
 
 
-def add_shifted_plain(groups: Sequence[Group]) -> tuple[list[Group], list[str], str | None]:
+class ShiftedRows(NamedTuple):
+    """The rows of a table, some of them shifted by a bias chosen on the validation part.
+
+    Attributes:
+        groups: the rows.
+        notes: for the reader of their numbers.
+        rival: the row to whose validation error the plain update was shifted, in a row of its own; None where
+            there is no such row.
+    """
+
+    groups: list[Group]
+    notes: list[str]
+    rival: str | None = None
+
+
+def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
     """Add a row of the plain update shifted to the validation error of the best MPT row, after the plain one.
 
     That is the MPT row of the lowest mean NFR on validation. The shift of each seed is chosen on the
-    validation part; the test part chooses nothing.
-
-    Returns:
-        The rows; notes, of which one says why there is no such row, but for lack of a plain update, of MPT
-        rows or of new classes; and the name of the MPT row, None where the row was not added.
+    validation part; the test part chooses nothing. Where no such row can be made, a note says why; lack of a
+    plain update, of MPT rows or of new classes gives no note.
     """
     rows = list(groups)
     plain = next((group for group in groups if group.is_plain), None)
     rivals = [group for group in groups if group.method.startswith("mpt")]
     if not rivals or plain is None or not any(update.run.head.has_new_classes for update in plain.updates):
-        return rows, [], None
+        return ShiftedRows(rows, [])
     # Keep the rivals with the most seeds in common with the plain row.
     common = [len(plain.seeds & rival.seeds) for rival in rivals]
     rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
-        return rows, [f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"], None
+        note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
+        return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     shifted = shift_to_error_of(best, plain, least_bias=0.0)
     notes = _notes_on_missed(shifted, BIAS_ROW, best.name)
     reached = [update for update in shifted if update.is_reached]
     if not reached:
         no_seed = f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"
-        return rows, notes or [no_seed], None
+        return ShiftedRows(rows, notes or [no_seed])
     rows.insert(rows.index(plain) + 1, Group(BIAS_ROW, BIAS_ROW, reached))
-    return rows, notes, best.name
+    return ShiftedRows(rows, notes, best.name)
 
 
 def _notes_on_missed(shifted: Sequence[Update], name: str, rival: str) -> list[str]:
@@ -108,7 +122,7 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], target: Group) -> tuple[list[Group], list[str]]:
+def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
     """Shift every update to the validation error of one row.
 
     Subtracting a constant from the new classes' logits trades errors for fewer flips after any training, so
@@ -146,4 +160,4 @@ def at_equal_error(groups: Sequence[Group], target: Group) -> tuple[list[Group],
         kept = [update for update in shifted if update.is_reached]
         if kept:
             shifted_groups.append(group._replace(updates=kept))
-    return shifted_groups, notes
+    return ShiftedRows(shifted_groups, notes)

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.data.split_file import SplitFile, parse_split_file
+from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.methods.rows import nfr_budget
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
@@ -67,6 +68,11 @@ def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: l
             f"warning: JPEG files were decoded by {before.jpeg_decoder} until here, and are by "
             f"{meta.jpeg_decoder} from here on; where pixels differ, so do the weights"
         )
+    if _have_other_times(folder, request.split.file):
+        notes.append(
+            "warning: times of picture files differ since this run began: pictures may have been replaced, "
+            "and then the run goes on with others"
+        )
     notes += _note_changed_plugins(folder, request.recipe)
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
@@ -83,6 +89,15 @@ def _note_changed_plugins(folder: RunDir, recipe: Recipe) -> list[str]:
         for was in folder.read_own()
         if digests.get((was.kind, was.name), was.digest) != was.digest
     ]
+
+
+def _have_other_times(folder: RunDir, split: SplitFile) -> bool:
+    """Tell whether the copy of the split in a run's folder has another manifest, of an equal fingerprint."""
+    try:
+        begun = parse_split_file(folder.split.read_bytes(), folder.split)
+    except (OSError, DataError):
+        return False
+    return begun.manifest_digest != split.manifest_digest
 
 
 def training_state(student: Student) -> dict[str, Any]:

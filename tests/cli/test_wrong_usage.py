@@ -74,6 +74,14 @@ def test_what_was_meant_is_named_in_one_line(
         assert internal not in done.stderr
 
 
+def test_a_setting_that_a_method_does_not_use_is_said(digits_root: Path, mptctl: CommandLine) -> None:
+    done = mptctl(
+        "train-old", "--set", "method.k=2", "--dry-run", "--run-root", digits_root, "--name", "other"
+    )
+    assert done.returncode == 0
+    assert "--set method.k: has no effect, since no-treatment has no k\n" in done.stderr
+
+
 def test_a_method_and_a_criterion_are_never_called_a_recipe() -> None:
     for build, what in ((validate_method, "method mpt-kl"), (validate_criterion, "criterion fl")):
         with pytest.raises(UsageError) as error:

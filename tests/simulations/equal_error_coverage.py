@@ -64,7 +64,7 @@ def main() -> int:
     given = parser.parse_args()
     stored = find_updates([given.runs], None).updates
     rows = group_updates(stored)
-    groups, _ = at_equal_error(rows, find_row("--row", given.row, rows))
+    groups = at_equal_error(rows, find_row("--row", given.row, rows)).groups
     updates = {group.name: group.updates[0].counted for group in groups}
     base = updates.pop(given.row)
     covered = measure_coverage(list(updates.values()), base, given.redraws, given.resamples)

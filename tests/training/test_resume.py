@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 
 import pytest
 import torch
 
-from mptctl.data.split import Split
+from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.report.media.training_progress import result_lines
 from mptctl.training.request import RunRequest
-from tests.common import Train, assert_same_run, short_recipe, train_until_killed
+from mptctl.training.train import train
+from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed
 from tests.forked import mptctl_process
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
@@ -136,3 +139,22 @@ def test_what_is_finished_is_not_trained_again(run: Train) -> None:
     assert first.best is not None
     assert first.best.val_error == first.best_error
     assert result_lines(again)[0] == "run: already finished: 24 steps; nothing was left to train"
+
+
+def test_pictures_whose_times_changed_since_the_run_began_are_warned_of(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    def train_on(*, touch: bool, resume: bool) -> list[str]:
+        if touch:
+            os.utime(own_folder / "train" / "class1" / "004.jpg", ns=(0, 0))
+        split = make_split(
+            "imagefolder", run_root=tmp_path, data_root=own_folder, val_fraction=0.0, overwrite=True
+        )
+        log, recipe = Log(), short_recipe("optim.batch_size=8")
+        train(RunRequest(recipe, split, tmp_path / "run", resume=resume), log)
+        return [note for note in log.notes if "times of picture files differ" in note]
+
+    assert train_on(touch=False, resume=False) == []
+    assert train_on(touch=False, resume=True) == []
+    (warning,) = train_on(touch=True, resume=True)
+    assert warning.startswith("warning: ")
