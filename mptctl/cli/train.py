@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -35,9 +35,6 @@ from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest
 from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
 from mptctl.training.train_request import BaselineRequest, IndependentRequest, MptRequest, TrainSettings
-
-if TYPE_CHECKING:
-    from mptctl.training.dry_run import DryRun
 
 DEFAULT_OLD, DEFAULT_REF = "old", "ref"
 PLAIN_FROM_FRESH = {"method.name": "no-treatment", "method.init": "fresh"}
@@ -76,10 +73,6 @@ class Inputs:
         offset = 0 if self.resumes and not is_seed_set else seed_offset
         seed = self.recipe.runtime.seed + offset if self.asked.seed is None else self.asked.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
-
-    def with_recipe_name(self, plan: DryRun) -> DryRun:
-        """The plan of a run with the name of its recipe."""
-        return plan.model_copy(update={"recipe": self.recipe_name})
 
 
 def read_inputs(
@@ -302,9 +295,8 @@ def _print_dry_run(inputs: Inputs, request: RunRequest) -> None:
     """Print the plan of a training, as lines or JSON; nothing is written."""
     from mptctl.training.dry_run import dry_run
 
-    plan = inputs.with_recipe_name(dry_run(request))
     show(
-        plan,
+        dry_run(request, inputs.recipe_name),
         lambda plan: typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"])),
         as_json=inputs.asked.as_json,
     )

@@ -91,7 +91,7 @@ def _print_dry_run(inputs: Inputs, request: RunRequest, members: list[Member]) -
     from mptctl.training.ensemble import EnsembleDryRun, summarize_members
 
     to_train = [member for member in members if member.state != "kept"]
-    first = inputs.with_recipe_name(dry_run(to_train[0].request)) if to_train else None
+    first = dry_run(to_train[0].request, inputs.recipe_name) if to_train else None
     plan = EnsembleDryRun(
         run=str(request.folder), members=summarize_members(members, trained=False), first=first
     )

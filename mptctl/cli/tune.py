@@ -178,8 +178,7 @@ def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
     """Print the trials of a search and the plan of the first one, as lines or JSON; nothing is written."""
     from mptctl.tune.dry_run import dry_run
 
-    plan = dry_run(request)
-    plan = plan.model_copy(update={"first": inputs.with_recipe_name(plan.first)})
+    plan = dry_run(request, inputs.recipe_name)
     names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"
     lines = [
         f"{plan.trials} trials{names}",

@@ -56,13 +56,14 @@ class DryRun(Model):
     notes: list[str] = Field(description="further choices, and warnings")
 
 
-def dry_run(request: RunRequest) -> DryRun:
+def dry_run(request: RunRequest, recipe_name: str = "") -> DryRun:
     """Describe a run, and estimate its time by timed steps on random pictures; nothing is written.
 
     An existing run in the folder is no error, but reported as `holds_run`.
 
     Args:
         request: the run.
+        recipe_name: name of the preset, or the file.
 
     Raises:
         MptctlError: the reason why the run could not start; see `assemble`.
@@ -77,6 +78,7 @@ def dry_run(request: RunRequest) -> DryRun:
     run = assemble(request, torch.device("cpu"), ProcessGroup())
     settings = run.student.method.settings
     return DryRun(
+        recipe=recipe_name,
         run=str(request.folder),
         holds_run=holds_run,
         method=run.student.method.name,

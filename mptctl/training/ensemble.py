@@ -123,11 +123,10 @@ def _plan_member(request: RunRequest) -> Member:
     elif folder.is_finished():
         refuse_differences(load_checkpoint(folder.best).meta, meta, folder.best)
         return Member(request, "kept")
-    elif request.resume and not (folder.last.exists() or folder.previous.exists()):
-        # It ended before its first checkpoint, so starting anew loses nothing.
-        request = replace(request, resume=False, overwrite=True)
     elif request.resume:
-        checkpoint = newest_checkpoint(folder)
-        refuse_differences(checkpoint.meta, meta, checkpoint.path)
+        request = request.resume_or_restart()
+        if request.resume:
+            checkpoint = newest_checkpoint(folder)
+            refuse_differences(checkpoint.meta, meta, checkpoint.path)
     folder.refuse_unusable(request.existing)
     return Member(request, "resumed" if request.resume else "trained")

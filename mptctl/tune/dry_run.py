@@ -24,8 +24,8 @@ class TuneDryRun(Model):
     first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
 
 
-def dry_run(request: TuneRequest) -> TuneDryRun:
-    """Plan a search, and its first trial.
+def dry_run(request: TuneRequest, recipe_name: str) -> TuneDryRun:
+    """Plan a search of a recipe by that name, and its first trial.
 
     All that the search needs is checked, but for its pictures; nothing is written.
 
@@ -34,7 +34,7 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
     """
     points = checked_points(request)
     refuse_unusable(request.folder, SEARCH, request.existing)
-    first = dry_run_of_run(first_run(request, points))
+    first = dry_run_of_run(first_run(request, points), recipe_name)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],

@@ -52,6 +52,16 @@ def test_the_best_epoch_of_before_the_kill_stays_the_best(run: Train, digits: Sp
     assert_same_run(finished.run, whole.run)
 
 
+def test_what_is_drawn_at_random_in_a_step_goes_on_where_it_was(run: Train, digits: Split) -> None:
+    keys = ("model.arch=resnet18", "model.dropblock=0.2", "model.dropblock_size=1", "optim.batch_size=32")
+    recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=2", "optim.max_steps=4")
+    whole, _ = run(recipe, "whole")
+    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 2)
+    finished, _ = run(recipe, "killed", resume=True)
+    assert finished.trained == 2
+    assert_same_run(finished.run, whole.run)
+
+
 def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None:
     first, _ = run(short_recipe(), "ref")
     first.run.last.write_bytes(b"")
