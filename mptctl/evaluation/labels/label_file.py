@@ -123,7 +123,7 @@ class Outcomes:
         return int(np.isin(self.said, kinds).sum())
 
     def strata(self, kind: int) -> list[Stratum]:
-        """The strata with their labels, of which those of a kind, `NEGATIVE` or `POSITIVE`, count as flips."""
+        """The strata with their labels, of which `NEGATIVE` or `POSITIVE` ones count as flips."""
         labelled, said = self.draw.order[: len(self.said)], self.said
         parts = (slice(None), labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
         columns = [self.draw.sizes(part).tolist() for part in parts]

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from mptctl.evaluation.decision import decide
-from mptctl.evaluation.gate.check import make_gate
+from mptctl.evaluation.gate.check import RELATIONS, VERBS, make_gate
 from mptctl.evaluation.gate.history import Look, digest, verdict_of
 from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
 from mptctl.evaluation.labels.label_file import (
@@ -228,15 +228,10 @@ def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
 def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
     """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
     answer, level = decide(flips.population, limit), rules.confidence or 0.95
-    verb, relation = {
-        "pass": ("is within", " within limit "),
-        "fail": ("exceeds", " > limit "),
-        "undecided": ("is undecided: the interval contains", ", limit "),
-    }[answer]
     title = f"negative flips per sample {'n/a' if flips.value is None else f'{100 * flips.value:.2f} %'}"
     low, high = (f"{100 * end:.2f}" for end in flips.population)
     interval, shown = f"{100 * level:.10g} % interval {low} to {high}", f"{100 * limit:g} %"
-    message = f"{title} ({interval} %) {verb} the limit of {shown}"
+    message = f"{title} ({interval} %) {VERBS[answer]} the limit of {shown}"
     if answer == "undecided":
         rest = len(outcomes.draw.traffic) - len(outcomes.said)
         more = f"label more of the {rest:,} other rows"
@@ -245,11 +240,10 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
         name="max-flip-rate",
         limit=limit,
         value=flips.value,
-        tested=flips.population[1],
         interval=flips.population,
         answer=answer,
         counted=flips.count,
         passed=answer == "pass",
         message=message,
-        brief=f"{title}{relation}{shown}  ({len(outcomes.said):,} labels, {interval})",
+        brief=f"{title}{RELATIONS[answer]}{shown}  ({len(outcomes.said):,} labels, {interval})",
     )

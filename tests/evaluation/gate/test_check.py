@@ -44,7 +44,7 @@ def test_with_a_confidence_the_upper_bound_must_pass() -> None:
     gate = check_gate(TABLE, Limits(max_nfr=0.025, confidence=0.95))
     assert not gate.passed
     assert gate.checks[0].value == pytest.approx(0.02)
-    assert gate.checks[0].tested == pytest.approx(bound[1])
+    assert gate.checks[0].interval == pytest.approx(bound)
     assert check_gate(TABLE, Limits(max_nfr=bound[1] + 1e-6, confidence=0.95)).passed
     assert not check_gate(TABLE, Limits(max_nfr=bound[1] + 1e-6, confidence=0.99)).passed
 
@@ -63,9 +63,8 @@ def test_error_increase_uses_the_bound_of_its_interval() -> None:
     assert check_gate(TABLE, Limits(max_er_increase=-0.029)).passed
     gate = check_gate(TABLE, Limits(max_er_increase=-0.029, confidence=0.95))
     assert gate.failed == ["max-er-increase"]
-    tested = gate.checks[0].tested
-    assert tested is not None
-    assert -0.03 < tested < 0
+    assert gate.checks[0].interval is not None
+    assert -0.03 < gate.checks[0].interval[1] < 0
 
 
 @pytest.mark.parametrize("confidence", [None, 0.95])
@@ -113,7 +112,7 @@ def test_lost_is_held_against_its_limit(limit: float, passed: bool) -> None:
     assert gate.max_lost == limit
     assert gate.checks[0].value == pytest.approx(20 / 900)
     bound = exact_interval(20, 900, 0.95)
-    assert check_gate(TABLE, Limits(max_lost=limit, confidence=0.95)).checks[0].tested == bound[1]
+    assert check_gate(TABLE, Limits(max_lost=limit, confidence=0.95)).checks[0].interval == bound
 
 
 def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
@@ -123,8 +122,8 @@ def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
     assert gate.failed == ["max-nfr", "max-lost", "max-rel-nfr", "max-er-increase"]
     for check in gate.checks:
         assert check.value is not None
-        assert check.tested is not None
-        assert check.tested > check.value + 0.05
+        assert check.interval is not None
+        assert check.interval[1] > check.value + 0.05
     assert check_gate(table, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1)).passed
 
 
