@@ -30,7 +30,7 @@ def runs_document(run_list: RunList) -> Document:
             Column("when", lambda run: f"{datetime.fromisoformat(run.when):%d %b %H:%M}"),
             Column(
                 "teacher of",
-                lambda run: some(_name_beside(run.run, student) for student in run.teacher_of),
+                lambda run: some(run.teacher_of),
                 words=True,
             ),
         ],
@@ -44,16 +44,6 @@ def _state(run: RunEntry) -> str:
     if run.state not in ("running", "interrupted"):
         return run.state
     return f"{run.state} ({run.epoch or 0} of {run.epochs})"
-
-
-def _name_beside(run: str, other: str) -> str:
-    """The name of another run without the innermost folder that contains both: ``1`` for ``ens/1``."""
-    folder = run.rpartition("/")[0]
-    while folder:
-        if other.startswith(f"{folder}/"):
-            return other.removeprefix(f"{folder}/")
-        folder = folder.rpartition("/")[0]
-    return other
 
 
 def catalog_document(catalog: Catalog) -> Document:
