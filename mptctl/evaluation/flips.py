@@ -96,9 +96,7 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     pairing, flips = answers.pairing, np.flatnonzero(answers.flipped)
     names, confidence = pairing.vocabulary, dict[str, NDArray[np.float64]]()
     if answers.scores:
-        confidence = {
-            role: each.confidence[flips] for role, each in answers.scores.items() if role in ("old", "new")
-        }
+        confidence = {role: each.confidence[flips] for role, each in answers.scores.items()}
         surest = np.argsort(-sum(confidence.values(), start=np.zeros(flips.size)), kind="stable")[:limit]
         id_of = {number: name for name, number in pairing.by_id(flips[surest]).items()}
         worst = [(int(i), id_of[int(flips[i])]) for i in surest]

@@ -29,7 +29,6 @@ class GateCheck(Model):
     name: str = Field(description="the option that set the limit, or the condition")
     limit: float | None = Field(description="a fraction; null for a condition")
     value: float | None = Field(description="the point value")
-    tested: float | None = Field(description="compared with the limit: the value, or its upper bound")
     interval: Interval | None = Field(
         default=None,
         description="the interval at `confidence`, which decides, of all flips, also waived ones; null "

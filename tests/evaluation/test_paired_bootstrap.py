@@ -109,13 +109,6 @@ def test_rates_by_hand() -> None:
     assert observed_rates(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
-def test_a_method_and_itself_are_within_noise() -> None:
-    (one,) = updates(1, 0.2)
-    values, draws = difference([one, one], "nfr")
-    assert (draws == 0).all()
-    assert interval_of_mean(values, draws) == (0.0, 0.0)
-
-
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_not(seeds: int) -> None:
     equal = [each for seed in range(seeds) for each in updates(seed, 0.2, 0.2)]
@@ -159,14 +152,6 @@ def test_seeds_that_point_both_ways_are_noise_though_each_by_itself_is_sure() ->
     assert not is_noise(one_way, "er_all")
     assert not is_noise(other_way, "er_all")
     assert is_noise([*one_way, *other_way, *updates(3, 0.34, 0.2)], "er_all")
-
-
-def test_seeds_that_share_their_test_samples_share_their_draws() -> None:
-    one, other = updates(1, 0.3, 0.2)
-    _, alone = difference([one, other], "er_all")
-    _, twice = difference([one, other, one, other], "er_all")
-    assert twice.mean(axis=0).std() == pytest.approx(alone.std())
-    assert common_variance(twice) == pytest.approx(common_variance(alone))
 
 
 def test_the_draws_spread_as_drawing_the_samples_one_by_one_does() -> None:

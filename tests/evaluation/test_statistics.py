@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from scipy.stats import beta, binom, multinomial
 
-from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import LIMITS, Limits
-from mptctl.evaluation.rates import Counts, Rates
-from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
     er_increase_interval,
     exact_interval,
     mcnemar,
-    rate,
     relative_nfr,
     relative_nfr_interval,
 )
-from mptctl.report.documents.flips_markdown import render_markdown
-from mptctl.report.documents.flips_page import render_html
-from tests.report.rendered import print_screen
 
 
 def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:
@@ -49,15 +40,6 @@ def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Co
 def test_exact_interval_against_newcombes_table(count: int, total: int, low: float, high: float) -> None:
     assert exact_interval(count, total) == pytest.approx((low, high), abs=5e-5)
     assert exact_interval(total - count, total) == pytest.approx((1 - high, 1 - low), abs=5e-5)
-
-
-def test_a_higher_level_is_a_wider_interval() -> None:
-    narrow, wide = exact_interval(5, 100, 0.9), exact_interval(5, 100, 0.99)
-    assert wide[0] < narrow[0] < 0.05 < narrow[1] < wide[1]
-
-
-def test_no_sample_no_rate() -> None:
-    assert (rate(0, 0).value, rate(0, 0).ci95) == (None, None)
 
 
 @pytest.mark.parametrize("n", [5, 20, 100, 1000, 5000])
@@ -229,30 +211,6 @@ def test_no_interval_of_a_rate_that_is_not_defined() -> None:
     assert relative_nfr_interval(counts(0, 0, 5, 5)) is None
 
 
-TABLE = Counts(both_right=5, negative_flips=2, positive_flips=1, both_wrong=2)
-
-
-def test_every_rate_of_a_report_is_in_every_rendering(twenty: tuple[Predictions, Predictions]) -> None:
-    report = compare(*twenty)
-    console = Console(width=80, file=io.StringIO())
-    print_screen(report, console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
-    worded = report.rates.worded()
-    assert len(worded) == len(Rates.model_fields)
-    for wording, _ in worded:
-        for text in (shown, render_markdown(report), render_html(report)):
-            assert wording.title in text
-            assert wording.meaning in text
-
-
 def test_every_limit_has_its_row_in_the_table() -> None:
     fields = {name for name in Limits.model_fields if name.startswith("max_")}
     assert {kind.key for kind in LIMITS} == fields
-
-
-@pytest.mark.parametrize("kind", LIMITS, ids=lambda kind: kind.key)
-def test_every_limit_can_fail_and_can_pass(kind: object) -> None:
-    key, name, high = kind.key, kind.name, kind.high  # type: ignore[attr-defined]
-    assert check_gate(TABLE, Limits(**{key: 0.01})).failed == [name]
-    assert check_gate(TABLE, Limits(**{key: float(high or 10)})).passed
-    assert check_gate(TABLE, Limits(**{key: 0.5, "confidence": 0.999})).failed == [name]

@@ -78,7 +78,7 @@ def test_the_gate_answers() -> None:
     assert (failed.passed, failed.failed) == (False, ["max-nfr"])
     bound = report.gate(max_nfr=0.5, confidence=0.95)
     assert not bound.passed
-    assert bound.checks[0].tested == pytest.approx(exact_interval(1, 4, 0.95)[1])
+    assert bound.checks[0].interval == pytest.approx(exact_interval(1, 4, 0.95))
     with pytest.raises(GateFailed, match=r"25\.00 % exceeds the limit of 20 %"):
         failed.require_passed()
     same = mptctl.evaluate(LABELS, old=NEW, new=NEW, old_classes=OLD_CLASSES)

@@ -113,10 +113,6 @@ def test_two_models_have_two_panels_on_the_page() -> None:
     assert "old model" in part and "new model" in part
 
 
-def test_a_model_without_logits_has_no_panel() -> None:
-    assert drawings(example(with_logits=False)) == []
-
-
 def test_bins_of_fewer_than_ten_samples_stand_hollow() -> None:
     right = np.array([True] * 9 + [True] * 10)
     found = calibrate(np.array([0.35] * 9 + [0.95] * 10), right)

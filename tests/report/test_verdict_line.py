@@ -67,6 +67,12 @@ def test_the_verdict_is_one_line_in_words(limits: dict[str, float], line: str) -
     assert verdict_line(counted(2, 8, 4, Limits(**limits))) == line
 
 
+def test_four_limits_that_fail_are_all_named() -> None:
+    line = verdict_line(counted(40, 8, 4, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=0)))
+    assert "more" not in line
+    assert line.count(" > limit 0 ") == 4
+
+
 def test_one_model_twice_and_a_rate_that_is_not_defined() -> None:
     assert verdict_line(counted(0, 0, 4)).startswith("NFR 0.00 %  (0 of 452, ")
     never = counted(0, 0, 452, Limits(max_lost=0.1))

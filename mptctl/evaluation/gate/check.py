@@ -12,6 +12,10 @@ from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import expected_flips
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
 
+# An answer in a sentence before "the limit", and in few words before the limit itself.
+VERBS = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
+RELATIONS = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -127,7 +131,6 @@ def failed_condition(name: str, message: str) -> GateCheck:
         name=name,
         limit=None,
         value=None,
-        tested=None,
         answer="fail",
         passed=False,
         message=message,
@@ -154,9 +157,6 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
     if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, limits, limit)[0] == "pass":
         answer, interval, needs_waivers = "pass", None, True
-    tested = None if interval is None else interval[1]
-    if level is None or needs_waivers:
-        tested = value
     more = None
     if answer == "undecided" and level is not None and limits.looks == "once":
         more = more_samples(counts, flips, kind, level, limit)
@@ -165,7 +165,6 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         name=f"{kind.name}{worded.of}",
         limit=limit,
         value=value,
-        tested=tested,
         interval=interval,
         answer=answer,
         more_samples=more,
@@ -173,7 +172,7 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         waived=waived,
         with_waivers=needs_waivers,
         passed=answer == "pass",
-        message=worded.message(answer, tested, interval, more, needs_waivers=needs_waivers),
+        message=worded.message(answer, interval, more, needs_waivers=needs_waivers),
         brief=worded.brief(answer, needs_waivers=needs_waivers),
     )
 
@@ -234,7 +233,6 @@ class _WordedLimit:
     def message(
         self,
         answer: Decision,
-        tested: float | None,
         interval: Interval | None,
         more: int | None,
         *,
@@ -244,7 +242,6 @@ class _WordedLimit:
 
         Args:
             answer: the verdict.
-            tested: what was held against the limit; None where the rate is not defined.
             interval: at the level of the gate; None where no interval decided.
             more: more samples that would decide; None where no number would.
             needs_waivers: the limit is kept without the waived flips alone.
@@ -256,8 +253,7 @@ class _WordedLimit:
             remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
         value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
         shown = f"{self.kind.title}{self.of} {value}" + (f" ({'; '.join(remarks)})" if remarks else "")
-        verbs = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
-        verb = "is not defined here, which does not keep" if tested is None else verbs[answer]
+        verb = "is not defined here, which does not keep" if self.value is None else VERBS[answer]
         sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
         if needs_waivers:
             sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
@@ -273,7 +269,6 @@ class _WordedLimit:
         Without a level of the gate, the interval has 95 %.
         """
         kind, counts, level = self.kind, self.scope.counts, self.scope.limits.confidence
-        relation = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}[answer]
         if self.value is None:
             return f"{kind.short}{self.of} n/a, limit {self.limit_with_unit}  (nothing to count)"
         digits = ".2f" if kind.rate else "+.2f"
@@ -291,7 +286,7 @@ class _WordedLimit:
             remarks.append(self._interval(interval, level or 0.95, digits))
         of_level = "; no level" if needs_waivers and level is not None else ""
         remark = f"({', '.join(remarks)}{of_level})"
-        return f"{kind.short}{self.of} {value}{relation}{self.limit_with_unit}  {remark}"
+        return f"{kind.short}{self.of} {value}{RELATIONS[answer]}{self.limit_with_unit}  {remark}"
 
     def _interval(self, interval: Interval, level: float, digits: str = ".2f") -> str:
         """An interval with its level: ``95 % interval 4.54 to 7.61``; `digits` is the format of its ends."""

@@ -301,7 +301,6 @@ def _check_must_keep(
         name="must-keep",
         limit=0,
         value=len(counted) / kept.samples if kept.right else None,
-        tested=None,
         answer="pass" if passed else "fail",
         counted=len(counted),
         waived=len(waived_here),

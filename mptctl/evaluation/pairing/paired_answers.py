@@ -125,19 +125,17 @@ class PairedAnswers:
         return self.count_by(self.pairing.truth[self.of_old], len(self.pairing.vocabulary))
 
     @cached_property
-    def _flip_tables(self) -> dict[str, Counts]:
-        """By role, the flip table of the old model and the model in that role."""
-        old = self.right["old"][self.of_old]
-        return {role: flip_counts(old, right[self.of_old]) for role, right in self.right.items()}
+    def _counts(self) -> Counts:
+        return flip_counts(self.right["old"][self.of_old], self.right["new"][self.of_old])
 
-    def counts(self, replacement: str = "new") -> Counts:
-        """The flip table of the old model and the model in a role, over samples of old classes."""
-        return self._flip_tables[replacement]
+    def counts(self) -> Counts:
+        """The flip table, over samples of old classes."""
+        return self._counts
 
-    def changed(self, replacement: str = "new") -> int:
-        """Count the samples of old classes on which the model in a role and the old model differ."""
+    def changed(self) -> int:
+        """Count the samples of old classes on which the two models differ."""
         answers = self.pairing.answers
-        return int((self.of_old & (answers["old"] != answers[replacement])).sum())
+        return int((self.of_old & (answers["old"] != answers["new"])).sum())
 
     def wrong(self, role: str) -> tuple[int, int]:
         """Count the wrong answers of the model in a role: to samples of old classes, and to all samples."""

@@ -30,27 +30,28 @@ LOOKED_AT = 1_000
 CLASSES_ADDED = 0.05
 
 
-def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """Tell whether the models in two roles give the same answer to every sample."""
-    return np.array_equal(pairing.answers[one], pairing.answers[other])
+def same_answers(pairing: Pairing) -> bool:
+    """Tell whether both models give the same answer to every sample."""
+    return np.array_equal(pairing.answers["old"], pairing.answers["new"])
 
 
-def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """Tell whether the predictions in two roles are equal: answers, classes, and logits if there are any.
+def same_content(pairing: Pairing) -> bool:
+    """Tell whether both models' predictions are equal: answers, classes, and logits if there are any.
 
     The order of samples and of columns does not matter. Classes of a file that names none are not compared.
     """
-    old, new = pairing.models[one], pairing.models[other]
-    if (old.logits is None) != (new.logits is None) or not same_answers(pairing, one, other):
+    old, new = pairing.models["old"], pairing.models["new"]
+    if (old.logits is None) != (new.logits is None) or not same_answers(pairing):
         return False
-    if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
+    if old.classes is None or new.classes is None:
+        return True
+    if set(old.classes) != set(new.classes):
         return False
-    # A model with logits has classes.
-    if old.logits is None or new.logits is None or old.classes is None or new.classes is None:
+    if old.logits is None or new.logits is None:
         return True
     place = {label: i for i, label in enumerate(new.classes)}
     columns = [place[label] for label in old.classes]
-    first, second = pairing.rows[one], pairing.rows[other]
+    first, second = pairing.rows["old"], pairing.rows["new"]
     return all(
         np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
         for rows in row_blocks(old.logits)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.agreement import error_of_labels, labels_beyond
-from mptctl.evaluation.reading.columns import NAMED, first
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.files.explained import shown
 
@@ -70,7 +69,6 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     spellings: dict[str, list[str]] = {}
     for name in sorted(known):
         spellings.setdefault(normal_form(name), []).append(name)
-    _refuse_numbers_beside_names(labels)
     _refuse_two_spellings(labels, lists, spellings)
     for each in lists:
         _refuse_places(each.model, each.names, labels[0].names)
@@ -127,27 +125,6 @@ def _as_seen(name: str) -> str:
 def _without_point(name: str) -> str:
     """Return a name without a final `.0` of a number, since nobody means two classes by `1` and `1.0`."""
     return re.sub(r"^(\d+)\.0*$", r"\1", name, flags=re.ASCII)
-
-
-def _refuse_numbers_beside_names(labels: Sequence[Names]) -> None:
-    """Raise DataError where the labels of one model are all numbers, and those of another are all names."""
-    model, _, names = labels[0]
-    kind = _numbers_or_names(names)
-    for other, _, other_names in labels[1:]:
-        other_kind = _numbers_or_names(other_names)
-        if {kind, other_kind} == {"numbers", "names"}:
-            raise DataError(
-                f"{other}: its labels are {other_kind}, such as {_quote(min(other_names))}, and those of "
-                f"{model} {kind}, such as {_quote(min(names))}; use the same labels"
-            )
-
-
-def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "both"]:
-    """Tell whether labels are all numbers, all names (no numbers), or both."""
-    numbers = sum(NUMBER.fullmatch(label) is not None for label in labels)
-    if numbers == len(labels):
-        return "numbers"
-    return "both" if numbers else "names"
 
 
 def _refuse_two_spellings(
@@ -265,10 +242,9 @@ def _check_unknown_answers(
         )
     count = unknown.total()
     if count > MOST * total:
-        nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
         raise DataError(
             f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
-            f"list of classes; nearest: {_list_corrections(nearest)}; write the labels, or `classes`, all "
+            f"list of classes ({first(list(unknown))}); write the labels, or `classes`, all "
             "that the model can predict"
         )
     return (
@@ -276,16 +252,6 @@ def _check_unknown_answers(
         f"({first(list(unknown))}), and count as wrong; add `classes` to the file if it knows more classes "
         "than are tested"
     )
-
-
-def _find_nearest(answer: str, known: frozenset[str]) -> Correction:
-    """Find the known name that is most similar to an answer.
-
-    Only the first 60 characters are compared, since the search is slow for long names.
-    """
-    by_beginning = {name[:60]: name for name in known}
-    beginning = difflib.get_close_matches(answer[:60], by_beginning, 1, cutoff=0)[0]
-    return Correction(answer, by_beginning[beginning])
 
 
 def _list_corrections(corrections: Sequence[Correction]) -> str:

@@ -64,21 +64,6 @@ def flips_csv(flips: Sequence[FlippedSample]) -> str:
     return out.getvalue()
 
 
-def order_sentence(flips: Sequence[FlippedSample]) -> str:
-    """A sentence on how `evaluation.flips.worst_flips` ordered the flips; empty for no flips."""
-    if not flips:
-        return ""
-    known = []
-    if flips[0].old_confidence is not None:
-        known.append("the old model's confidence in the right prediction")
-    if flips[0].new_confidence is not None:
-        known.append("the new model's confidence in the wrong one")
-    if not known:
-        return "Order: by id, since neither model gave logits that would say how sure it was."
-    criterion = f"the sum of {' and '.join(known)}" if len(known) > 1 else known[0]
-    return f"Order: by {criterion}, highest first, so that the surest mistakes lead; equal ones by id."
-
-
 def _percent(confidence: float | None) -> int | None:
     """A confidence in whole percent, rounded as `numbers.percent` rounds."""
     return None if confidence is None else int(f"{100 * confidence:.0f}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -26,7 +26,6 @@ from mptctl.report.media.numbers import format_count, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console, ConsoleOptions, RenderableType
 
 # Pixels. In a notebook the page is put into a frame, so that its style and the notebook's stay apart.
 FRAME_HEIGHT = 640
@@ -211,22 +210,13 @@ class Report:
     def __str__(self) -> str:
         from rich.console import Console
 
-        text = io.StringIO()
-        self._print(Console(file=text, width=WIDTH))
-        return text.getvalue().rstrip("\n")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        with console.capture() as capture:
-            self._print(console)
-        yield Text.from_ansi(capture.get())
-
-    def _print(self, console: Console) -> None:
         from mptctl.report.documents.flips import screen_document
         from mptctl.report.media.terminal import print_document
 
-        print_document(screen_document(self._with_names, can_type_flags=False), console)
+        text = io.StringIO()
+        document = screen_document(self._with_names, can_type_flags=False)
+        print_document(document, Console(file=text, width=WIDTH))
+        return text.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
         """The page inside a frame, for Jupyter."""

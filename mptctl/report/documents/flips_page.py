@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
+from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list
 from mptctl.report.documents.flips import flips_document
 from mptctl.report.figures.flips import drawings
 from mptctl.report.media.page import render_document
@@ -54,7 +54,6 @@ def render_html(
         report=report,
         rows_shown=list(zip(first, pictures, strict=True)),
         flips=flip_list(listed),
-        order=order_sentence(listed),
     )
 
 

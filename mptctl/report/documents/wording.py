@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mptctl.errors import some
@@ -141,51 +141,44 @@ def further_sentences(report: FlipReport) -> list[str]:
     ]
 
 
+def _first_sentences(sentences: Sequence[str], most: int, what: str) -> list[str]:
+    """The first sentences, and one on how many more there are."""
+    if len(sentences) <= most:
+        return list(sentences)
+    return [*sentences[:most], f"{len(sentences) - most:,} more {what}; all of them are in the JSON."]
+
+
 def _class_map_sentences(report: FlipReport) -> list[str]:
     """A sentence on each class that has another name in the new model; of many only the first ones."""
-    classes = report.class_map or []
     sentences = [
         f"{shown(row.name)} stands for {first(row.old)} of OLD and {first(row.new)} of NEW."
-        for row in classes[:MAPPED]
+        for row in report.class_map or []
     ]
-    if len(classes) > MAPPED:
-        more = len(classes) - MAPPED
-        sentences.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
-    return sentences
+    return _first_sentences(sentences, MAPPED, "classes have other names in NEW")
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:
-    """A sentence on each limit, those that did not pass first; beyond `CHECKS` one on all that are left."""
+    """A sentence on each limit, those that did not pass first; of many only the first ones."""
     ordered = sorted(checks, key=lambda check: check.passed)
-    sentences = [f"{check.message}." for check in ordered[:CHECKS]]
-    unnamed = ordered[CHECKS:]
-    if unnamed:
-        failed = sum(not check.passed for check in unnamed)
-        sentences.append(
-            f"{len(unnamed):,} more limits, of which {failed:,} did not pass; all of them are in the JSON."
-        )
-    return sentences
+    return _first_sentences([f"{check.message}." for check in ordered], CHECKS, "limits")
 
 
 def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     """A sentence on each waiver that covered flips, and one on those that are no longer needed.
 
-    Waivers that have expired or were exceeded have none. Beyond `WAIVERS` one sentence covers the others.
+    Waivers that have expired or were exceeded have none.
     """
-    used = [row for row in waivers if row.flips and not (row.expired or row.exceeded)]
     sentences = [
         f"Waived: {row.flips:,} {'flip' if row.flips == 1 else 'flips'} of {shown(row.name)} "
         f"({shown(row.reason)}; {shown(row.owner)}, until {row.expires})."
-        for row in used[:WAIVERS]
+        for row in waivers
+        if row.flips and not (row.expired or row.exceeded)
     ]
-    unnamed = used[WAIVERS:]
-    if unnamed:
-        # No sum of their flips: one flip may be covered by several waivers.
-        sentences.append(f"Waived: the flips of {len(unnamed):,} more waivers; all of them are in the JSON.")
     unneeded = [row.name for row in waivers if not row.flips]
-    if unneeded:
-        sentences.append(f"No longer needed, to be removed: the waiver of {first(unneeded)}.")
-    return sentences
+    return [
+        *_first_sentences(sentences, WAIVERS, "waivers are used"),
+        *([f"No longer needed, to be removed: the waiver of {first(unneeded)}."] if unneeded else []),
+    ]
 
 
 def verdict_line(report: FlipReport) -> str:

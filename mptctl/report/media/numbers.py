@@ -62,15 +62,9 @@ def _denominator(of: float) -> str:
     return f"{of:,.1f}" if of >= 1 or of == 0 else f"{of:.2g}"
 
 
-def points(fraction: float, *, sign: bool = True) -> str:
-    """A difference of two rates in percentage points: ``+0.40 points``, or without a sign ``1 point``.
-
-    Args:
-        fraction: the difference, of rates as fractions.
-        sign: write the sign and two decimals; otherwise only the digits needed.
-    """
-    text = f"{100 * fraction:+.2f}" if sign else f"{100 * fraction:g}"
-    return f"{text} {'point' if text == '1' else 'points'}"
+def points(fraction: float) -> str:
+    """A difference of two rates in percentage points: ``+0.40 points``."""
+    return f"{100 * fraction:+.2f} points"
 
 
 def p_value(p: float) -> str:

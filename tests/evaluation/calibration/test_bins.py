@@ -68,18 +68,6 @@ def test_constant_confidence_loses_no_sample(value: float) -> None:
     assert sum(b.n for b in found.bins) == 4
 
 
-def test_one_sample() -> None:
-    found = calibrate(np.array([0.6]), np.array([True]))
-    assert (found.ece, found.aece) == pytest.approx((0.4, 0.4))
-
-
 def test_nan_is_refused() -> None:
     with pytest.raises(NonFiniteError, match="2 confidences are NaN"):
         calibrate(np.array([np.nan, 0.5, np.nan]), np.array([True, True, False]))
-
-
-def test_perfectly_calibrated_is_zero() -> None:
-    confidence = np.repeat([0.5, 0.75], 4)
-    right = np.array([True, False, True, False, True, True, True, False])
-    found = calibrate(confidence, right)
-    assert (found.ece, found.aece) == pytest.approx((0, 0))

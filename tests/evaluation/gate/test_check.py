@@ -11,7 +11,6 @@ from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.gate.check import Scope, check_gate
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import exact_interval
 
 
 def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:
@@ -23,30 +22,11 @@ def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Co
 TABLE = counts(880, 20, 50, 50)  # NFR 2 %, ER_old 10 %, ER_new 7 %
 
 
-@pytest.mark.parametrize(("limit", "passed"), [(0.0199, False), (0.02, True), (0.03, True)])
-def test_nfr_is_held_against_its_limit(limit: float, passed: bool) -> None:
-    gate = check_gate(TABLE, Limits(max_nfr=limit))
-    assert gate.passed is passed
-    assert gate.failed == ([] if passed else ["max-nfr"])
-    assert gate.max_nfr == limit
-
-
 @pytest.mark.parametrize("flips", range(1, 100))
 def test_a_rate_equal_to_its_limit_in_percent_passes(flips: int) -> None:
     table = counts(1000 - flips - 50, flips, 0, 50)
     limit = float(f"{flips / 10:g}") / 100  # as the command line makes it of --max-nfr 0.7
     assert check_gate(table, Limits(max_nfr=limit)).passed
-
-
-def test_with_a_confidence_the_upper_bound_must_pass() -> None:
-    bound = exact_interval(20, 1000, 0.95)
-    assert check_gate(TABLE, Limits(max_nfr=0.025)).passed
-    gate = check_gate(TABLE, Limits(max_nfr=0.025, confidence=0.95))
-    assert not gate.passed
-    assert gate.checks[0].value == pytest.approx(0.02)
-    assert gate.checks[0].tested == pytest.approx(bound[1])
-    assert check_gate(TABLE, Limits(max_nfr=bound[1] + 1e-6, confidence=0.95)).passed
-    assert not check_gate(TABLE, Limits(max_nfr=bound[1] + 1e-6, confidence=0.99)).passed
 
 
 def test_every_limit_that_fails_is_named() -> None:
@@ -57,15 +37,6 @@ def test_every_limit_that_fails_is_named() -> None:
     assert "NFR 2.00 % exceeds the limit of 1 %" in gate.checks[0].message
     one = check_gate(TABLE, Limits(max_nfr=0.03, max_rel_nfr=0.3))
     assert one.failed == ["max-rel-nfr"]
-
-
-def test_error_increase_uses_the_bound_of_its_interval() -> None:
-    assert check_gate(TABLE, Limits(max_er_increase=-0.029)).passed
-    gate = check_gate(TABLE, Limits(max_er_increase=-0.029, confidence=0.95))
-    assert gate.failed == ["max-er-increase"]
-    tested = gate.checks[0].tested
-    assert tested is not None
-    assert -0.03 < tested < 0
 
 
 @pytest.mark.parametrize("confidence", [None, 0.95])
@@ -96,26 +67,6 @@ def test_a_limit_that_is_no_number_or_that_no_rate_can_reach_is_a_usage_error(
             Limits(**{name: limit})  # type: ignore[arg-type]
 
 
-def test_a_limit_on_rel_nfr_above_the_number_of_samples_is_a_usage_error() -> None:
-    most = counts(0, 1, 999, 0)  # one flip, the only right answer before and the only wrong one now
-    gate = check_gate(most, Limits(max_rel_nfr=1000))
-    assert gate.checks[0].value == pytest.approx(1000)
-    with pytest.raises(
-        UsageError, match=r"--max-rel-nfr 100100: Rel-NFR of 1,000 samples is never above 100,000 %"
-    ):
-        check_gate(most, Limits(max_rel_nfr=1001))
-
-
-@pytest.mark.parametrize(("limit", "passed"), [(0.0222, False), (0.0223, True)])
-def test_lost_is_held_against_its_limit(limit: float, passed: bool) -> None:
-    gate = check_gate(TABLE, Limits(max_lost=limit))  # 20 of 900
-    assert gate.passed is passed
-    assert gate.max_lost == limit
-    assert gate.checks[0].value == pytest.approx(20 / 900)
-    bound = exact_interval(20, 900, 0.95)
-    assert check_gate(TABLE, Limits(max_lost=limit, confidence=0.95)).checks[0].tested == bound[1]
-
-
 def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
     table = counts(16, 0, 2, 2)
     limits = Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1, confidence=0.99)
@@ -123,8 +74,8 @@ def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
     assert gate.failed == ["max-nfr", "max-lost", "max-rel-nfr", "max-er-increase"]
     for check in gate.checks:
         assert check.value is not None
-        assert check.tested is not None
-        assert check.tested > check.value + 0.05
+        assert check.interval is not None
+        assert check.interval[1] > check.value + 0.05
     assert check_gate(table, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1)).passed
 
 

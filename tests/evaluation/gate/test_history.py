@@ -6,7 +6,6 @@ import json
 from datetime import date
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from mptctl.errors import DataError, StorageError
@@ -14,7 +13,7 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.gate.history import Release, append_release, make_release, read_history
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.predictions import Predictions
 from tests.forked import process_of
 
 Pair = tuple[Predictions, Predictions]
@@ -53,21 +52,6 @@ def test_one_comparison_is_added_once(twenty: Pair, tmp_path: Path) -> None:
     assert append_release(path, later) == 1
     assert read_history(path).releases == [one, other]
     assert append_release(path, release(twenty, max_nfr=0.5)) is None  # held to other limits: another release
-
-
-def test_a_release_that_errs_elsewhere_on_new_classes_is_another(twenty: Pair, tmp_path: Path) -> None:
-    old, new = twenty
-    answers = new.preds.copy()
-    of_new_class = np.flatnonzero(~np.isin(new.labels, old.classes))[0]
-    assert answers[of_new_class] == new.labels[of_new_class]
-    answers[of_new_class] = next(name for name in new.classes or () if name != new.labels[of_new_class])
-    worse = build_predictions("new", new.ids, new.labels, answers, classes=new.classes)
-    path = tmp_path / "releases.jsonl"
-    plain = build_predictions("new", new.ids, new.labels, new.preds, classes=new.classes)
-    assert [append_release(path, release((old, each))) for each in (plain, worse, plain)] == [None, None, 1]
-    first, second = read_history(path).releases
-    assert first.counts == second.counts
-    assert second.er_all == pytest.approx(first.er_all + 1 / 20)
 
 
 def test_what_was_there_stays_to_the_byte(twenty: Pair, tmp_path: Path) -> None:

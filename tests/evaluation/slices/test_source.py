@@ -73,16 +73,6 @@ def test_a_crossing_in_two_orders_is_tested_once(twenty: Pair, path: Path) -> No
     assert once.slices
 
 
-def test_columns_of_the_predictions_themselves(twenty: Pair, path: Path) -> None:
-    old, _ = twenty
-    write(path, id=IDS, label=old.labels.tolist(), pred=old.preds.tolist(), country=COUNTRY)
-    assert {row.by["country"]: row.n for row in sliced(twenty, path, [("country",)]).slices} == {
-        "de": 7,
-        "it": 6,
-        "": 1,
-    }
-
-
 @pytest.mark.parametrize("form", [".npz", ".parquet"])
 def test_booleans_are_true_and_false_in_all_forms_that_have_them(
     twenty: Pair, tmp_path: Path, form: str
