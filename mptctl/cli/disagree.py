@@ -10,8 +10,10 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.labels.draw import Draw, read_traffic
 from mptctl.evaluation.labels.report import report_disagreement
 from mptctl.evaluation.labels.request import DisagreeRequest
+from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
+from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import FilesTogether
 from mptctl.inference.traffic import load_traffic
 from mptctl.report.media.progress_bars import showing_progress
@@ -25,13 +27,17 @@ def disagree(asked: DisagreeRequest) -> None:
         DataError: the predictions do not fit, or none differ.
         MptctlError: a model cannot be used.
     """
+    keys = slice_columns(asked.by)
     Limits(confidence=asked.confidence)  # refuses one that is out of range
+    if asked.metadata is not None and not keys:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     if asked.limit == 0:
         raise UsageError("--limit 0: no number of labels shows that nothing flips; give a limit above 0")
     outputs = Outputs()
     outputs.add_file("--out", asked.out, (".csv",))
     outputs.add_file("--page", asked.page, PAGE)
-    outputs.check(files_read_for([asked.old, asked.new], asked.run_root))
+    metadata = [] if asked.metadata is None else [asked.metadata]
+    outputs.check([*files_read_for([asked.old, asked.new], asked.run_root), *metadata])
     if asked.out is not None and asked.out.is_file() and asked.out.stat().st_size:
         raise UsageError(f"--out {asked.out}: is there already, perhaps with labels; name another file")
     memory = parse_memory_limit(asked.memory_limit)
@@ -40,7 +46,9 @@ def disagree(asked: DisagreeRequest) -> None:
         traffic = read_traffic(models["old"], models["new"])
         draw = Draw(traffic, asked.seed, asked.draw, asked.strata)
         limit = None if asked.limit is None else asked.limit / 100
-        report = report_disagreement(draw, limit, asked.confidence)
+        report = report_disagreement(
+            draw, limit, asked.confidence, read_groups(traffic, keys, asked.metadata)
+        )
         _write(asked, draw)
     show(report, "labels:disagree_document", as_json=asked.as_json)
 

@@ -17,8 +17,10 @@ from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.labels.draw import read_traffic
 from mptctl.evaluation.labels.label_file import match_labels, read_label_file, redraw
 from mptctl.evaluation.labels.report import LabelledReport, make_look, report_labels
+from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
+from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import FilesTogether
 from mptctl.files.request import ModelRequest
 from mptctl.inference.traffic import load_traffic
@@ -30,7 +32,7 @@ from mptctl.report.media.progress_bars import showing_progress
 TAKEN = {
     *LabelSettings.model_fields,
     *ModelRequest.model_fields,
-    *("old", "news", "data_root", "memory_limit", "confidence", "looks"),
+    *("old", "news", "data_root", "memory_limit", "confidence", "looks", "by", "metadata"),
     *("as_json", "report", "markdown", "junit", "github", "append_history", "tag", "gate_file"),
 }
 
@@ -49,6 +51,8 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
             f"{asked.flag_names(refused[0])[0]}: labels of rows whose predictions differ cannot decide or "
             "show it; limit --max-flip-rate, or evaluate a test set with labels"
         )
+    if asked.metadata is not None and not asked.by:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     rules = Limits(confidence=asked.confidence, looks=asked.looks)
     percent, warnings = asked.max_flip_rate, list[str]()
     if asked.gate_file is not None:
@@ -57,7 +61,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         rules, percent = gate_file.merged_for_labels(rules, percent)
     rules = rules.model_copy(update={"confidence": rules.confidence or 0.95})
     limit = None if percent is None else percent / 100
-    path = Path(str(asked.labels))
+    keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
     with errors_written_to(files), showing_progress(asked.session) as session, workspace(memory):
@@ -65,7 +69,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         models = load_traffic({"old": asked.old, "new": asked.news[0]}, asked.pictures, session)
         traffic = read_traffic(models["old"], models["new"])
         outcomes = match_labels(redraw(traffic, path, rows), rows)
-        report = report_labels(outcomes, limit, rules, warnings)
+        report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata), warnings)
     _write(asked, files, report)
     add_to_history(asked, lambda tag: make_look(report, today_in_utc(), tag))
     if asked.github:

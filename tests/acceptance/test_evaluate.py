@@ -60,6 +60,7 @@ FEW_LABELS = [
     Case(
         "disagree old.npz new.npz --strata confidence --draw 40 --seed 2 --out rows.csv", files=("rows.csv",)
     ),
+    Case("disagree old.npz new.csv --by country --metadata meta.parquet", named="country=de"),
     Case("disagree old mpt-kl --json"),
     Case("disagree old mpt-kl --pictures photos/val --out rows.csv --json", files=("rows.csv",)),
     Case("disagree old.npz new.npz --draw 601", 2, "--draw"),

@@ -79,9 +79,13 @@ def label(rows: list[dict[str, str]], first: int = N) -> None:
 
 
 def test_what_differs_and_how_many_labels_decide(mptctl: CommandLine) -> None:
-    done = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5", "--json")
+    done = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5", "--by", "country", "--json")
     printed = json.loads(done.stdout)
     assert (printed["differ"]["count"], printed["differ"]["of"]) == (200, N)
+    assert {(row["by"]["country"], row["differ"]["count"]) for row in printed["slices"]} == {
+        ("de", 100),
+        ("fr", 100),
+    }
     assert sum(row["samples"] for row in printed["pairs"]) == 200
     plan = printed["plan"]
     assert 0 < plan["labels"] < 200 < plan["random_labels"]
@@ -116,7 +120,7 @@ def test_the_order_is_of_seed_and_traffic_alone(drawn: list[dict[str, str]], mpt
 
 def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
     label(drawn)
-    done = mptctl(*EVALUATE, "--max-flip-rate", "3.5", "--json")
+    done = mptctl(*EVALUATE, "--max-flip-rate", "3.5", "--by", "country", "--json")
     printed = json.loads(done.stdout)
     assert done.returncode == 0
     assert [printed[key] for key in ("n", "differ", "labelled", "unsure", "other")] == [N, 200, 200, 0, 40]
@@ -128,6 +132,8 @@ def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: Comma
         assert share["population"][0] < count / N < share["population"][1]
     # 40 labels are classes that neither predicts there, and both know.
     assert (printed["nfr"], printed["nfr_reason"]) == (pytest.approx(40 / N), "")
+    by = {row["by"]["country"]: row["negative_flips"]["count"] for row in printed["slices"]}
+    assert by == {"de": 40, "fr": 0}
     failed = mptctl(*EVALUATE, "--max-flip-rate", "1")
     assert failed.returncode == 3
     assert "FAILED  negative flips per sample 2.00 % > limit 1 %  (200 labels, 95 % interval" in failed.stdout
@@ -339,6 +345,11 @@ def test_labels_that_cannot_be_used_are_refused(
         (("--labels", "gone.csv"), 4, "gone.csv: no such file; give the file that disagree --out wrote"),
         (("--labels", "gone*.csv"), 4, "or give the file that disagree --out wrote"),
         (("--labels", "labelled.xlsx"), 2, "labelled.xlsx: not a label file; use one of .csv"),
+        (
+            ("--labels", "labelled.csv", "--by", "country", "--metadata", "gone.csv"),
+            4,
+            "gone.csv: no such file; name a file with `id` and the columns",
+        ),
     ],
 )
 def test_a_missing_file_is_named_with_what_it_should_hold(
@@ -375,7 +386,6 @@ def test_other_predictions_than_those_of_the_draw_are_refused(
         (("--max-rel-nfr", "50"), "--max-rel-nfr"),
         (("--max-er-increase", "1"), "--max-er-increase"),
         (("--old-classes", "all"), "--old-classes"),
-        (("--by", "country"), "--by"),
     ],
 )
 def test_what_labels_cannot_decide_is_refused(
@@ -390,6 +400,7 @@ def test_what_labels_cannot_decide_is_refused(
     ("words", "named"),
     [
         (("--confidence", "0"), "--confidence 0: must be at least 0.5"),
+        (("--metadata", "new.parquet"), "--metadata: is for --by"),
     ],
 )
 def test_settings_without_sense_are_refused(

@@ -122,10 +122,19 @@ class Outcomes:
         """Count the labels of some kinds."""
         return int(np.isin(self.said, kinds).sum())
 
-    def strata(self, kind: int) -> list[Stratum]:
-        """The strata with their labels, of which `NEGATIVE` or `POSITIVE` ones count as flips."""
+    def strata(self, kind: int, chosen: NDArray[np.bool_] | None = None) -> list[Stratum]:
+        """The strata with their labels, of which those of a kind count as flips.
+
+        Args:
+            kind: `NEGATIVE` or `POSITIVE`.
+            chosen: (D,) True for disagreements of a slice; None: all.
+        """
         labelled, said = self.draw.order[: len(self.said)], self.said
-        parts = (slice(None), labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
+        if chosen is not None:
+            inside = chosen[labelled]
+            labelled, said = labelled[inside], said[inside]
+        every = slice(None) if chosen is None else chosen
+        parts = (every, labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
         columns = [self.draw.sizes(part).tolist() for part in parts]
         return [Stratum(*each) for each in zip(*columns, strict=True)]
 

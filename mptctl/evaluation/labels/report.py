@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.evaluation.decision import decide
@@ -28,7 +30,7 @@ from mptctl.evaluation.statistics import rate, tail_of
 from mptctl.evaluation.verdict import Gate, GateCheck
 from mptctl.files import Model
 
-# Chosen: most pairs of answers that a report lists.
+# Chosen: most pairs of answers, and slices, that a report lists.
 LISTED = 1_000
 
 
@@ -38,6 +40,13 @@ class ChangedPair(Model):
     old: str = Field(description="prediction of OLD")
     new: str = Field(description="prediction of NEW")
     samples: int = Field(description="how many")
+
+
+class SliceDisagreement(Model):
+    """A slice of the traffic, and how many of its predictions differ."""
+
+    by: dict[str, str] = Field(description="its value in each column")
+    differ: Rate = Field(description="samples whose predictions differ / samples")
 
 
 class DrawnStratum(Model):
@@ -56,6 +65,7 @@ class DisagreeReport(Model):
     differ: Rate = Field(description="samples whose predictions differ / samples: at most these can flip")
     pairs: list[ChangedPair] = Field(description="by both predictions, most first; at most 1,000")
     more_pairs: int = Field(description="pairs that are not listed")
+    slices: list[SliceDisagreement] = Field(description="of --by, largest share first; at most 1,000")
     strata: list[DrawnStratum] = Field(description="of the draw")
     plan: LabelPlan | None = Field(description="null without --limit")
     fingerprint: str = Field(description="of the draw")
@@ -73,6 +83,16 @@ class LabelledShare(Model):
         description="of the drawn traffic; its width is zero once all disagreements are labelled"
     )
     population: Interval = Field(description="of the traffic that it stands for, by which a gate decides")
+
+
+class LabelledSlice(Model):
+    """A slice of the traffic with the flips that its labels allow."""
+
+    by: dict[str, str] = Field(description="its value in each column")
+    n: int = Field(description="samples")
+    differ: int = Field(description="samples whose predictions differ")
+    labelled: int = Field(description="labelled disagreements")
+    negative_flips: LabelledShare = Field(description="negative flips per sample")
 
 
 class LabelledReport(Model):
@@ -93,18 +113,39 @@ class LabelledReport(Model):
     accuracy_change: LabelledShare = Field(description="accuracy of NEW minus that of OLD")
     nfr: float | None = Field(description="the NFR; null where flips per sample are not the NFR")
     nfr_reason: str = Field(description="why not; empty where they are")
+    slices: list[LabelledSlice] = Field(description="of --by, highest rate first; at most 1,000")
     fingerprint: str = Field(description="of the draw")
     gate: Gate = Field(description="the verdict")
     warnings: list[str] = Field(description="remarks")
 
 
-def report_disagreement(draw: Draw, limit: float | None, level: float) -> DisagreeReport:
+class Groups(NamedTuple):
+    """The slices by one key: (N,) the slice of each sample, and the values of each slice by column."""
+
+    code: NDArray[np.int64]
+    by: Sequence[Mapping[str, str]]
+
+    def sizes(self, chosen: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
+        """Count the samples, or some of them, in each slice."""
+        return np.bincount(self.code[chosen], minlength=len(self.by))
+
+
+def report_disagreement(
+    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = ()
+) -> DisagreeReport:
     """Report how many predictions differ, where they do, and how many labels decide a limit, a fraction."""
     traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
     old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
     pairs, counts = np.unique(old * len(names) + new, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:LISTED]
     rows, total = len(traffic), len(traffic.pairing)
+    by_slice = [
+        SliceDisagreement(by=dict(by), differ=rate(differ, samples))
+        for groups in slices
+        for by, differ, samples in zip(
+            groups.by, groups.sizes(traffic.numbers).tolist(), groups.sizes().tolist(), strict=True
+        )
+    ]
     return DisagreeReport(
         old=traffic.pairing.models["old"].name,
         new=traffic.pairing.models["new"].name,
@@ -114,6 +155,7 @@ def report_disagreement(draw: Draw, limit: float | None, level: float) -> Disagr
             for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
         ],
         more_pairs=len(pairs) - len(most),
+        slices=sorted(by_slice, key=lambda each: -(each.differ.value or 0))[:LISTED],
         strata=[
             DrawnStratum(name=name, rows=size, drawn=drawn)
             for name, size, drawn in zip(
@@ -130,6 +172,7 @@ def report_labels(
     outcomes: Outcomes,
     limit: float | None,
     rules: Limits,
+    slices: Sequence[Groups] = (),
     warnings: Sequence[str] = (),
 ) -> LabelledReport:
     """Report what labels say of flips, and hold them against a limit.
@@ -141,6 +184,7 @@ def report_labels(
         outcomes: the labels.
         limit: of negative flips per sample, a fraction; None: not set.
         rules: confidence and looks; its own limits are not read.
+        slices: the keys of slices.
         warnings: further remarks.
     """
     draw, looks, level = outcomes.draw, rules.looks, rules.confidence or 0.95
@@ -172,6 +216,7 @@ def report_labels(
         ),
         nfr=None if reason else negative.value,
         nfr_reason=reason,
+        slices=_slices(outcomes, slices, tail, looks),
         fingerprint=draw.fingerprint,
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
         warnings=[*warnings, *_warnings_on_missing(missing)],
@@ -195,7 +240,7 @@ def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
         flips=report.negative_flips.value,
         interval=report.negative_flips.population,
         verdict=verdict_of(report.gate),
-        fingerprint=digest(report.model_dump_json(exclude={"warnings"})),
+        fingerprint=digest(report.model_dump_json(exclude={"slices", "warnings"})),
     )
 
 
@@ -211,6 +256,25 @@ def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> 
         drawn=shares.drawn,
         population=shares.population,
     )
+
+
+def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Looks) -> list[LabelledSlice]:
+    """The slices with samples that can flip; in a slice, too, the order of the labels is random."""
+    rows, traffic = [], outcomes.draw.traffic
+    for groups in slices:
+        samples, of_rows = groups.sizes().tolist(), groups.code[traffic.numbers]
+        for place in np.unique(of_rows)[:LISTED].tolist():
+            strata = outcomes.strata(NEGATIVE, of_rows == place)
+            rows.append(
+                LabelledSlice(
+                    by=dict(groups.by[place]),
+                    n=samples[place],
+                    differ=sum(each.rows for each in strata),
+                    labelled=sum(each.labelled for each in strata),
+                    negative_flips=_share(strata, samples[place], tail, looks),
+                )
+            )
+    return sorted(rows, key=lambda row: -(row.negative_flips.value or 0))[:LISTED]
 
 
 def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:

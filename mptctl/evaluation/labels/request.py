@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from mptctl.evaluation.evaluate_request import MEMORY, MODEL
+from pydantic import Field
+
+from mptctl.evaluation.evaluate_request import MEMORY, MODEL, SLICES
 from mptctl.files.request import Flag, Json, ModelRequest, argument
 
 
@@ -33,6 +35,10 @@ class DisagreeRequest(ModelRequest):
     """Write the drawn rows, at most 1,000, as one page on which they are labelled in a browser by keys."""
     pictures: Annotated[Path | None, Flag("DIR")] = None
     """Folder of pictures without labels that runs predict. (default: a run's test part)"""
+    by: Annotated[list[str], Flag("COLUMN", panel=SLICES)] = Field([])
+    """Differing predictions by a column of --metadata, OLD or NEW; a,b crosses two. Repeatable."""
+    metadata: Annotated[Path | None, Flag("FILE", panel=SLICES)] = None
+    """Columns of the samples by `id`, in a form that predictions have."""
     memory_limit: Annotated[str | None, Flag("SIZE", panel=MEMORY)] = None
     """Memory for pairing, such as 2GB; the rest goes to disk. (default: 2GB, or half of what is free)"""
     as_json: Json = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.agreement import error_of_labels, labels_beyond
-from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.files.explained import shown
 
@@ -228,23 +229,10 @@ def _check_unknown_answers(
     ]
     if misspelled:
         count = sum(unknown[each.wrong] for each in misspelled)
-        raise DataError(
-            f"{model.name}: {count} of {total} predictions are spelled unlike the labels "
-            f"({_list_corrections(misspelled)}); write them as the labels are written"
-        )
-    numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", normal_form(answer))]
-    places = [answer for answer in numbers if len(answer) < DIGITS and int(normal_form(answer)) <= len(known)]
-    if places and not any(NUMBER.fullmatch(name) for name in known):
-        count = sum(unknown[answer] for answer in places)
-        raise DataError(
-            f"{model.name}: {count} of {total} predictions are numbers ({first(map(repr, places))}), "
-            f"it seems places in a list, where labels are names such as {_quote(min(known))}; write the names"
-        )
-    count = unknown.total()
-    if count > MOST * total:
+        nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
         raise DataError(
             f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
-            f"list of classes ({first(list(unknown))}); write the labels, or `classes`, all "
+            f"list of classes; nearest: {_list_corrections(nearest)}; write the labels, or `classes`, all "
             "that the model can predict"
         )
     return (
@@ -252,6 +240,16 @@ def _check_unknown_answers(
         f"({first(list(unknown))}), and count as wrong; add `classes` to the file if it knows more classes "
         "than are tested"
     )
+
+
+def _find_nearest(answer: str, known: frozenset[str]) -> Correction:
+    """Find the known name that is most similar to an answer.
+
+    Only the first 60 characters are compared, since the search is slow for long names.
+    """
+    by_beginning = {name[:60]: name for name in known}
+    beginning = difflib.get_close_matches(answer[:60], by_beginning, 1, cutoff=0)[0]
+    return Correction(answer, by_beginning[beginning])
 
 
 def _list_corrections(corrections: Sequence[Correction]) -> str:

@@ -10,6 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw
 from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport, LabelledShare
 from mptctl.evaluation.labels.sampling import LabelPlan
+from mptctl.evaluation.slices.source import slice_name
 from mptctl.files.explained import shown
 from mptctl.report.documents.flips_markdown import MARKS
 from mptctl.report.documents.wording import gate_state
@@ -48,6 +49,15 @@ def disagree_document(report: DisagreeReport) -> Document:
         ],
         report.more_pairs,
     )
+    slices = _first_rows(
+        "Slices",
+        report.slices,
+        [
+            Column("slice", lambda row: slice_name(row.by)),
+            Column("differ", lambda row: f"{row.differ.count:,} / {row.differ.of:,}"),
+            Column("share", lambda row: percent(row.differ.value)),
+        ],
+    )
     strata = _first_rows(
         "Strata",
         report.strata if len(report.strata) > 1 else [],
@@ -60,7 +70,7 @@ def disagree_document(report: DisagreeReport) -> Document:
     count, of, share = report.differ.count, int(report.differ.of), percent(report.differ.value)
     head = f"{count:,} of {of:,} predictions differ ({share}); no other sample can flip."
     sentences = notes(_plan_sentences(report.plan))
-    return Document([*pairs, *strata, *sentences, Note(head, "strong", whole=True)], title=head)
+    return Document([*pairs, *slices, *strata, *sentences, Note(head, "strong", whole=True)], title=head)
 
 
 def _plan_sentences(plan: LabelPlan | None) -> list[str]:
@@ -115,6 +125,16 @@ def labelled_document(report: LabelledReport) -> Document:
         legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
         "stand for, by which a limit is decided.",
     )
+    slices = _first_rows(
+        "Slices",
+        report.slices,
+        [
+            Column("slice", lambda row: slice_name(row.by)),
+            Column("labelled", lambda row: f"{row.labelled:,} of {row.differ:,}"),
+            Column("negative flips", lambda row: percent(row.negative_flips.value)),
+            Column("in such traffic", lambda row: format_interval(row.negative_flips.population)),
+        ],
+    )
     sentences = [
         f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
         f"drawn rows are labelled, {report.unsure:,} of them unsure.",
@@ -129,7 +149,7 @@ def labelled_document(report: LabelledReport) -> Document:
     remarks = notes([f"Note: {warning}." for warning in report.warnings], "doubt")
     state, verdict = gate_state(report.gate), verdict_of_labels(report)
     return Document(
-        [table, *notes(sentences), *remarks, Note(verdict, TONES[state], whole=True)],
+        [table, *slices, *notes(sentences), *remarks, Note(verdict, TONES[state], whole=True)],
         title=verdict.partition("  (")[0],
         subject=f"{report.old} -> {report.new}",
         state=state,

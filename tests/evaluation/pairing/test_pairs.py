@@ -83,7 +83,9 @@ class TestSpelling:
     def test_more_than_half_of_the_answers_unknown(self) -> None:
         labels = ["cat", "dog"] * 10
         strange = ["hound" if i < 11 else truth for i, truth in enumerate(labels)]
-        with pytest.raises(DataError, match=r"odd: 11 of 20 predictions, 1 names, .*\(hound\)"):
+        with pytest.raises(
+            DataError, match=r"odd: 11 of 20 predictions, 1 names, .*nearest: 'hound' for '(dog|cat)'"
+        ):
             pair({"old": answers("old", labels, labels), "new": answers("odd", labels, strange)})
 
     def test_a_few_unknown_answers_are_counted_in_a_warning(self) -> None:
