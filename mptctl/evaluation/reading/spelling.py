@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.agreement import error_of_labels, labels_beyond
@@ -56,8 +56,9 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        A warning for each model with few unknown answers, which count as wrong and may be classes without
-            test samples.
+        Warnings: one if some labels are numbers, some are names, and no class list holds them all; and one
+            for each model with few unknown answers, which count as wrong and may be classes without test
+            samples.
 
     Raises:
         DataError: one class has two spellings, answers are places in a list instead of names, or more than
@@ -70,11 +71,12 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     spellings: dict[str, list[str]] = {}
     for name in sorted(known):
         spellings.setdefault(normal_form(name), []).append(name)
+    _refuse_numbers_beside_names(labels)
     _refuse_two_spellings(labels, lists, spellings)
     for each in lists:
         _refuse_places(each.model, each.names, labels[0].names)
     warnings = [_check_unknown_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in warnings if warning]
+    return [warning for warning in (_mixed_types_warning(labels[0], lists), *warnings) if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -126,6 +128,45 @@ def _as_seen(name: str) -> str:
 def _without_point(name: str) -> str:
     """Return a name without a final `.0` of a number, since nobody means two classes by `1` and `1.0`."""
     return re.sub(r"^(\d+)\.0*$", r"\1", name, flags=re.ASCII)
+
+
+def _refuse_numbers_beside_names(labels: Sequence[Names]) -> None:
+    """Raise DataError where the labels of one model are all numbers, and those of another are all names."""
+    model, _, names = labels[0]
+    kind = _numbers_or_names(names)
+    for other, _, other_names in labels[1:]:
+        other_kind = _numbers_or_names(other_names)
+        if {kind, other_kind} == {"numbers", "names"}:
+            raise DataError(
+                f"{other}: its labels are {other_kind}, such as {_quote(min(other_names))}, and those of "
+                f"{model} {kind}, such as {_quote(min(names))}; use the same labels"
+            )
+
+
+def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "both"]:
+    """Tell whether labels are all numbers, all names (no numbers), or both."""
+    numbers = sum(NUMBER.fullmatch(label) is not None for label in labels)
+    if numbers == len(labels):
+        return "numbers"
+    return "both" if numbers else "names"
+
+
+def _mixed_types_warning(labels: Names, lists: Sequence[Names]) -> str | None:
+    """Return a warning if some labels are numbers and some are names; else None.
+
+    None also if a class list holds all of them, or if all are single characters, digits among them.
+    """
+    model, _, names = labels
+    if any(names <= each.names for each in lists):
+        return None
+    numbers = sorted(name for name in names if NUMBER.fullmatch(name))
+    words = sorted(names.difference(numbers))
+    if not numbers or not words or all(len(name) == 1 for name in names):
+        return None
+    return (
+        f"{model}: {len(numbers)} of its labels are numbers, such as {_quote(numbers[0])}, and {len(words)} "
+        f"are names, such as {_quote(words[0])}; look whether these are labels of one test set"
+    )
 
 
 def _refuse_two_spellings(
@@ -229,6 +270,20 @@ def _check_unknown_answers(
     ]
     if misspelled:
         count = sum(unknown[each.wrong] for each in misspelled)
+        raise DataError(
+            f"{model.name}: {count} of {total} predictions are spelled unlike the labels "
+            f"({_list_corrections(misspelled)}); write them as the labels are written"
+        )
+    numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", normal_form(answer))]
+    places = [answer for answer in numbers if len(answer) < DIGITS and int(normal_form(answer)) <= len(known)]
+    if places and not any(NUMBER.fullmatch(name) for name in known):
+        count = sum(unknown[answer] for answer in places)
+        raise DataError(
+            f"{model.name}: {count} of {total} predictions are numbers ({first(map(repr, places))}), "
+            f"it seems places in a list, where labels are names such as {_quote(min(known))}; write the names"
+        )
+    count = unknown.total()
+    if count > MOST * total:
         nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
         raise DataError(
             f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
