@@ -149,33 +149,6 @@ def waived(what: str) -> str:
     return f"limits: {{max_nfr: 1}}\nwaivers: [{{reason: r, owner: o, {what}}}]"
 
 
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("by: {class: '1'}, expires: 2999-01-31", "give max_flips"),
-        ("id: '3', expires: 32503680000", "must be a day such as 2027-01-31"),
-        ("id: '3', expires: 20300131", "must be a day such as 2027-01-31"),
-    ],
-)
-def test_row_69_a_waiver_without_a_cap_or_a_day_is_refused(
-    tmp_path: Path, pair: Pair, mptctl: CommandLine, what: str, said: str
-) -> None:
-    done = mptctl("evaluate", *pair, "--gate", write_gate(tmp_path, waived(what)))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
-def test_row_69_a_waiver_of_a_slice_holds_no_further_than_its_cap(
-    tmp_path: Path, pair: Pair, mptctl: CommandLine
-) -> None:
-    rule = "by: {class: '1'}, expires: 2999-01-31, max_flips: 1"
-    done = mptctl("evaluate", *pair, "--gate", write_gate(tmp_path, waived(rule)), "--json")
-    assert done.returncode == 3
-    gate = json.loads(done.stdout)["gate"]
-    assert gate["failed"] == ["max-nfr", "exceeded-waiver"]
-    assert (gate["limits"][0]["counted"], gate["limits"][0]["waived"]) == (20, 0)
-
-
 @pytest.fixture(params=["Etc/GMT-14", "Etc/GMT+12"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """One of two time zones; at any moment at least one of them has another day than UTC."""
