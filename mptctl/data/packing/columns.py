@@ -44,14 +44,11 @@ class PictureColumns:
     has_paths: bool
 
 
-def find_columns(
-    schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
-) -> PictureColumns:
+def find_columns(schema: pa.Schema, named: Mapping[str, str], where: str) -> PictureColumns:
     """Find the columns of a table that have a role.
 
     Args:
-        schema: schema of the table.
-        features: Hugging Face's description of the columns; empty without one.
+        schema: schema of the table; Hugging Face's description of the columns may be in its metadata.
         named: column names that ``--column`` gives, by `Role`.
         where: the file, for messages.
 
@@ -65,6 +62,7 @@ def find_columns(
                 f"--column {role}={name}: {where} has {some(schema.names, 8)}"
                 f"{did_you_mean(name, schema.names)}"
             )
+    features = _read_features(schema)
     image, label = (_find_column(role, schema, features, named, where) for role in ("image", "label"))
     has_paths = _check_picture_column(schema.field(image), where)
     split, row_id = (named.get(role, role if role in schema.names else None) for role in ("split", "id"))
@@ -82,7 +80,7 @@ def find_columns(
     )
 
 
-def read_features(schema: pa.Schema) -> dict[str, Any]:
+def _read_features(schema: pa.Schema) -> dict[str, Any]:
     """Read Hugging Face's description of a table's columns from its metadata; {} where it has none."""
     try:
         return dict(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
