@@ -96,6 +96,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory that everybody may write."""
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def own_ray_environment() -> Iterator[None]:
     """What Ray, or a command that joins one, sets in the environment of this process ends with its test."""

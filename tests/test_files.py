@@ -146,14 +146,6 @@ with scratch_folder() as folder:
 """
 
 
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary directory that everybody may write."""
-    tmp_path.chmod(0o1777)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path
-
-
 def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Path]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True,
@@ -180,6 +172,7 @@ def test_the_folder_goes_with_all_that_is_in_it_but_not_what_a_link_leads_to(
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "kept").write_text("somebody's")
     with scratch_folder() as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "file").write_text("ours")
         (folder / "below").mkdir()
         (folder / "link").symlink_to(elsewhere)

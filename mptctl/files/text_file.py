@@ -1,15 +1,12 @@
-"""Reads small files: bytes, text or JSON of limited size, and lists of names, one a line."""
+"""Reads small files: bytes or text of limited size, and lists of names, one a line."""
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mptctl.errors import DataError, MptctlError, UsageError, one_line
+from mptctl.errors import DataError, UsageError
 
 # Most characters of a class name; a longer line is data of another kind.
 LONGEST_NAME = 1000
@@ -62,40 +59,12 @@ def read_text(path: Path, most: int, what: str, remedy: str, if_larger: str = "n
         raise UsageError(f"{what}: cannot be read ({reason}); {remedy}") from error
 
 
-def read_json_object(path: Path, remedy: str, kind: type[MptctlError] = DataError) -> dict[str, Any]:
-    """Read the JSON object in a file that another program wrote beside its data or weights.
-
-    Args:
-        path: of the file.
-        remedy: what to do about a file without such an object; ends the message.
-        kind: class of the error.
-
-    Raises:
-        MptctlError: of that kind: the file cannot be read, is larger than `MOST_BYTES`, or holds no object.
-    """
-    try:
-        content = json.loads(read_bounded(path, MOST_BYTES, str(path)))
-    except (OSError, ValueError, RecursionError, MptctlError) as error:
-        raise kind(f"{path}: cannot be read as JSON ({one_line(error)[:120]}); {remedy}") from error
-    if not isinstance(content, dict):
-        raise kind(f"{path}: is no JSON object; {remedy}")
-    return content
-
-
-@dataclass(frozen=True)
-class NamedLine:
-    """A name, and the number of its line, counted from 1."""
-
-    number: int
-    name: str
-
-
 def read_names(path: Path, flag: str) -> list[str]:
     """Read a file of names, one a line, without line numbers; see `read_named_lines`."""
-    return [line.name for line in read_named_lines(path, flag)]
+    return [name for _, name in read_named_lines(path, flag)]
 
 
-def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
+def read_named_lines(path: Path, flag: str) -> list[tuple[int, str]]:
     """Read a file of names, one a line, in order; surrounding spaces are removed, empty lines skipped.
 
     Messages have no text of the file, since whoever names a file may have no right to read it.
@@ -104,17 +73,20 @@ def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
         path: of the file.
         flag: option that names the file, for messages.
 
+    Returns:
+        The number of each name's line, counted from 1, and the name.
+
     Raises:
         UsageError: the file cannot be read, is not UTF-8, is too large, has no name, or has too long a line.
         DataError: a device, a FIFO or a socket.
     """
     lines = read_text(path, MOST_BYTES, f"{flag} {path}", "write one name a line").splitlines()
-    names = [NamedLine(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    names = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     if not names:
         raise UsageError(f"{flag} {path}: holds no name; write one name a line")
-    for line in names:
-        if len(line.name) > LONGEST_NAME:
+    for number, name in names:
+        if len(name) > LONGEST_NAME:
             raise UsageError(
-                f"{flag} {path}: line {line.number} has {len(line.name):,} characters; write one name a line"
+                f"{flag} {path}: line {number} has {len(name):,} characters; write one name a line"
             )
     return names

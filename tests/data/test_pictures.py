@@ -11,7 +11,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
-from mptctl.data.pictures import all_windows, channels_first, crop_and_flip, decode, resize_and_crop
+from mptctl.data.pictures import channels_first, crop_and_flip, decode, resize_and_crop
 from mptctl.data.plan import Views
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
@@ -61,14 +61,6 @@ def test_a_resized_crop_is_of_the_picture_as_stored() -> None:
     found = crop_and_flip(picture, data, one_view(10, 20, 16, 16, False), 0)
     assert torch.equal(found, picture[10:26, 20:36])  # as large as the model's input: nothing to resize
     assert crop_and_flip(picture, data, one_view(0, 0, 50, 70, False), 0).shape == (16, 16, 3)
-
-
-def test_windows_are_views_of_every_place() -> None:
-    pictures = torch.arange(2 * 6 * 5 * 3).view(2, 6, 5, 3)
-    found = all_windows(pictures, 4)
-    assert found.shape == (2, 3, 2, 4, 4, 3)
-    assert torch.equal(found[1, 2, 1], pictures[1, 2:6, 1:5])
-    assert found.data_ptr() == pictures.data_ptr()
 
 
 def test_the_model_gets_channels_first_without_a_copy() -> None:

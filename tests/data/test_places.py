@@ -1,4 +1,4 @@
-"""Folders, tables and tar shards of the same pictures: the same batches; and what is wrong with a row is named."""
+"""Places of pictures: folders, tables and tar shards; what is wrong with a row is named."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.shards import list_shards
-from mptctl.data.packing.pack import pack_pictures
-from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
-from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import OnBad
-from tests.common import KINDS, CommandLine, MakeLoader, make_folder
+from tests.common import CommandLine, make_folder
 from tests.data.test_pack_tars import write_tar
 
 
@@ -75,32 +72,6 @@ def samples_of(folder: Path, part: str) -> list[tuple[str, dict[str, bytes]]]:
     ]
 
 
-def test_folder_table_and_shards_give_the_same_batches(
-    folder: Path, tmp_path: Path, loader_of: MakeLoader
-) -> None:
-    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None)
-    pack_pictures(request, tmp_path / "shards")
-    places = {
-        "folder": folder,
-        "table": write_table(folder / "table.csv", rows_of(folder)),
-        "shards": tmp_path / "shards" / "*.tar",
-    }
-    splits = {name: split_of(place, tmp_path / f"runs-{name}") for name, place in places.items()}
-    ids = {name: split.ids(split.indices("train")).tolist() for name, split in splits.items()}
-    assert ids["folder"] == ids["table"] == ids["shards"]
-    for kind in KINDS:
-        seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for name in places:
-            split = load_split(tmp_path / f"runs-{name}")
-            batches = list(loader_of(split, kind, image_size=150).epoch(1))
-            seen.append((torch.cat([b.images for b in batches]), torch.cat([b.labels for b in batches])))
-        for images, labels in seen[1:]:
-            assert torch.equal(images, seen[0][0]), kind
-            assert torch.equal(labels, seen[0][1])
-    for split in splits.values():
-        assert np.array_equal(split.picture(3), splits["folder"].picture(3))
-
-
 def test_a_table_in_parquet_with_other_names_and_ids(folder: Path, tmp_path: Path) -> None:
     import pandas as pd
 
@@ -113,15 +84,6 @@ def test_a_table_in_parquet_with_other_names_and_ids(folder: Path, tmp_path: Pat
         assert split.manifest.relative_path(row) == by_id[split.ids(np.array([row]))[0]]
     with pytest.raises(UsageError, match="has no such column"):
         split_of(folder / "t.parquet", tmp_path / "other", columns={"label": "z"})
-
-
-def test_groups_are_a_column_of_the_table(folder: Path, tmp_path: Path) -> None:
-    rows = [{**row, "owner": f"{row['split']}-{row['owner']}"} for row in rows_of(folder)]
-    split = split_of(write_table(folder / "t.csv", rows), tmp_path / "runs", group="owner")
-    owner = {row["path"]: row["owner"] for row in rows}
-    parts = [{owner[str(i)] for i in split.ids(split.indices(part))} for part in ("train", "val", "test")]
-    assert all(parts)
-    assert not parts[0] & parts[1]
 
 
 def test_what_has_no_test_part_holds_one_out(folder: Path, tmp_path: Path) -> None:

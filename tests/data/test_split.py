@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.data.listing.listing import BadPictures
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_summary import summarise
 from mptctl.errors import DataError, UsageError
@@ -112,27 +111,6 @@ def test_a_split_that_another_command_made_meanwhile_stays(
         path.unlink()
     same = make_split("imagefolder", run_root=tmp_path, data_root=folder, seed=1, progress=other_command)
     assert same.fingerprint == load_split(tmp_path).fingerprint
-
-
-def test_bad_files_are_all_named_and_kept_out_on_request(tmp_path: Path, own_folder: Path) -> None:
-    clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder)
-    (own_folder / "train/class1/003.jpg").write_text("no picture")
-    (own_folder / "val/class0/001.jpg").write_bytes(b"")
-    with pytest.raises(BadPictures) as caught:
-        make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder)
-    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
-        str(own_folder / "train/class1/003.jpg"),
-        str(own_folder / "val/class0/001.jpg"),
-    ]
-    assert not (tmp_path / "runs").exists()
-    kept = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, on_bad="quarantine")
-    assert kept.fingerprint != clean.fingerprint
-    assert len(kept.file.quarantined) == 2
-    used = np.concatenate([kept.indices(part) for part in ("train", "val", "test")])
-    assert len(used) == 54
-    # Every other picture has the index, and so the augmentation, that it had without the bad ones.
-    np.testing.assert_array_equal(kept.ids(used), clean.ids(used))
-    assert kept.file.counts == {"train": 35, "val": 4, "test": 15}
 
 
 @pytest.mark.parametrize(("fraction", "held"), [(0.0, 0), (0.1, 1), (0.25, 3), (0.5, 5)])

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.cli.streams import COMMAND
 from mptctl.evaluation.reading.side_table import SideTable
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
 from mptctl.evaluation.reading.workspace import current, workspace
@@ -84,28 +83,6 @@ def test_row_66_our_own_annotations_are_commands(
     assert kinds[0] == "::error"
     assert kinds[-1] == "::notice"
     assert not OBEYED.search(done.stdout)
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"),
-    [
-        ("::error::x", r"\x3a:error::x"),
-        ("\t ::x\r::y\nz::\n", "\t \\x3a:x\r\\x3a:y\nz::\n"),
-        ("###[x", r"#\x23#[x"),
-        ("a: :b # #[", "a: :b # #["),
-    ],
-)
-def test_row_66_a_command_by_hand(tmp_path: Path, text: str, seen: str) -> None:
-    from mptctl.cli.streams import _WithoutCommands
-
-    raw = io.BytesIO()
-    stream = _WithoutCommands(raw, encoding="utf-8", newline="")
-    stream.write(text)
-    stream.write("::b\n ::c")
-    stream.flush()
-    end = "\\x3a:b\n \\x3a:c"
-    assert raw.getvalue().decode() == seen + end
-    assert COMMAND.search(raw.getvalue().decode()) is None
 
 
 @pytest.mark.parametrize("before", ["", "a line\n", "a line\r", "a line\n  "])

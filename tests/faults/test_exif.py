@@ -319,17 +319,6 @@ def test_row_87_import_finds_that_a_model_was_trained_on_pictures_as_stored(tmp_
     assert better.flags(samples.plan.data, "rgb") == "--set 'data.exif=\"ignore\"'"
 
 
-def test_row_87_import_tries_it_only_where_a_picture_is_turned(tmp_path: Path) -> None:
-    from mptctl.inference.picture_check import list_other_preparations
-
-    data = DataRecipe.model_validate({"image_size": HEIGHT})
-    assert {other.data.exif for other in list_other_preparations(data, [], rotated=False)} == {"ignore"}
-    assert {other.data.exif for other in list_other_preparations(data, [], rotated=True)} == {
-        "ignore",
-        "apply",
-    }
-
-
 def test_row_87_a_run_says_whether_it_turns_pictures_and_so_does_what_is_exported(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:

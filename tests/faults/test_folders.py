@@ -1,4 +1,4 @@
-"""Rows 30, 38 and 44: names and links that lead elsewhere, runs that would replace their teachers, foreign locks."""
+"""Rows 23, 30, 38 and 44: names and links that lead elsewhere, runs that would replace teachers, foreign locks."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_row_44_a_lock_that_is_not_ours_is_refused_and_stays(
 
 
 @every_verb
-def test_row_44_a_folder_that_another_process_writes_is_refused(
+def test_row_23_a_folder_that_another_process_writes_is_refused(
     mptctl: CommandLine, base: Path, verb: str
 ) -> None:
     folder = (

@@ -5,21 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from mptctl.data.split import make_split
 from mptctl.files.scratch import MARK, remove_leftovers, scratch_folder
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary folder that everybody may write."""
-    tmp_path.chmod(0o1777)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 def everything(folder: Path) -> list[Path]:

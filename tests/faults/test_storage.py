@@ -1,4 +1,4 @@
-"""Rows 6, 21, 31, 32, 44, 46 and 47: real disks that are full, kills in the middle of writing, and shared folders."""
+"""Rows 6, 21, 31, 32, 44 and 47: real disks that are full, kills in the middle of writing, and shared folders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import random
 import resource
 import shutil
 import signal
-import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +20,6 @@ import pytest
 # What the commands import, once for all children.
 from mptctl.data.split import load_split, make_split
 from mptctl.files import storage_error
-from mptctl.machine.cluster import ray_folder
 from mptctl.models.checkpoint import load_checkpoint
 from tests.common import CommandLine
 from tests.faults.process import can_mount, run_forked, small_disk
@@ -290,28 +287,3 @@ def test_row_47_a_split_that_is_killed_while_it_is_replaced_leaves_the_old_or_th
     assert -signal.SIGKILL in {replace(1, chance.uniform(0, 0.05)) for _ in range(20)}
     replace(99)
     assert {path.name for path in tmp_path.iterdir()} == {load_split(tmp_path).file.table, "split.json"}
-
-
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary directory that everybody may write, with a path that Ray's sockets have room for."""
-    folder = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
-    folder.chmod(0o1777)
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-def test_row_46_the_folder_is_ours_alone_and_gone_afterwards(temporary: Path) -> None:
-    before = os.umask(0)
-    try:
-        with ray_folder() as inner:
-            folder = inner.parent
-            assert folder.parent == temporary
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            assert not inner.exists()
-            inner.mkdir(mode=0o777)
-            (inner / "session").write_text("Ray's")
-    finally:
-        os.umask(before)
-    assert list(temporary.iterdir()) == []
-    temporary.rmdir()

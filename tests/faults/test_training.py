@@ -1,4 +1,4 @@
-"""Rows 7, 8, 11, 23 and 90: training that is killed, stopped, diverges, is begun twice, or is replayed."""
+"""Rows 7, 8, 11 and 90: training that is killed, stopped, diverges, or is replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.training.graphed import WARM_STEPS, GraphedStep
 from mptctl.training.step import train_step
 from tests.common import CPU, Train, assert_same_run, short_recipe
-from tests.forked import Forked, mptctl_process
+from tests.forked import Forked
 from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, take_steps, unequal
 from tests.tape import TapeRecorder
 
@@ -94,19 +94,6 @@ def test_row_08_a_signal_saves_and_names_the_command_that_goes_on(
     whole, _ = run(recipe, "whole")
     finished, _ = run(recipe, "killed", resume=True)
     assert_same_run(finished.run, whole.run)
-
-
-def test_row_23_a_second_process_is_refused_the_folder_that_a_first_one_trains_into(digits: Split) -> None:
-    folder = RunDir(digits.run_root / "killed")
-    with training(digits.run_root, "--set", "optim.epochs=200") as process:
-        wait_for_step(folder, 2, process)
-        second = mptctl_process(
-            "train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS
-        )
-        assert process.poll() is None
-    assert (second.returncode, second.stdout) == (2, "")
-    assert "another process is training into it" in second.stderr
-    load_checkpoint(folder.last)
 
 
 def test_row_11_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: Train) -> None:

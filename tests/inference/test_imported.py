@@ -168,24 +168,6 @@ def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(
     assert "gone since split" in done.stderr
 
 
-def test_class_names_in_another_order_are_not_taken_for_another_preparation(
-    mptctl: CommandLine, tmp_path: Path
-) -> None:
-    grey_pictures(tmp_path / "data", {"dark": (20, 60), "bright": (240, 60)})
-    make_split(
-        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "data", val_fraction=0.5,
-        test_fraction=0.2,
-    )  # fmt: skip
-    state = bright_or_dark(2)
-    words = ("--recipe", "digits", "--run-root", tmp_path / "runs", "--overwrite")
-    right = mptctl(*handed_over(tmp_path, state, ["bright", "dark"]), *words)
-    assert "validation error 0.00 %" in right.stderr
-    assert "warning" not in right.stderr
-    turned = mptctl(*handed_over(tmp_path, state, ["dark", "bright"]), *words)
-    assert "validation error 100.00 %" in turned.stderr
-    assert "warning: no better than always answering one class" in turned.stderr
-
-
 def test_few_pictures_are_not_taken_for_a_model_at_chance(mptctl: CommandLine, tmp_path: Path) -> None:
     # Of five validation pictures one is wrong: dim is taken for bright.
     data = tmp_path / "data"

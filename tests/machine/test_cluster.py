@@ -20,7 +20,7 @@ from tests.common import environment
 
 
 @pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A temporary directory that everybody may write, with a path that Ray's sockets have room for."""
     folder = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
     folder.chmod(0o1777)
@@ -31,9 +31,9 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_temporary_directory_with_too_long_a_path_is_refused(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
+    short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = temporary / ("x" * 60)
+    long = short / ("x" * 60)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
     with pytest.raises(UsageError, match=r"characters too long for Ray's sockets; set TMPDIR"), ray_folder():
@@ -63,9 +63,9 @@ with ray_cluster(None, 1, 0.0, StopRequest(), 1):
 
 @pytest.mark.slow
 def test_a_ray_of_our_own_runs_in_our_folder_also_at_the_longest_path_with_its_own_token_and_leaves_nothing(
-    temporary: Path, tmp_path: Path
+    short: Path, tmp_path: Path
 ) -> None:
-    longest = temporary / ("x" * (25 - len(str(temporary)) - 1))
+    longest = short / ("x" * (25 - len(str(short)) - 1))
     longest.mkdir()
     foreign = longest / "mptctl-ray-4194304"
     foreign.mkdir()

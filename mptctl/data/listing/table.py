@@ -68,6 +68,7 @@ def find_role_columns(
     there: Sequence[str],
     what: object,
     needed: Sequence[str] = ("path", "label"),
+    roles: Sequence[str] = ROLES,
 ) -> dict[str, str]:
     """Find the column of each role. A role has the column that ``columns`` names, else the one called as it.
 
@@ -76,6 +77,7 @@ def find_role_columns(
         there: the columns of the table.
         what: the table, for messages.
         needed: roles that must have a column.
+        roles: all roles.
 
     Returns:
         Column names by role; a role without a column is left out.
@@ -90,7 +92,7 @@ def find_role_columns(
                 f"--column {role}={name}: {what} has no such column{did_you_mean(name, there)}; "
                 f"it has {some(there, 8)}"
             )
-    named = {role: columns.get(role, role) for role in ROLES if columns.get(role, role) in there}
+    named = {role: columns.get(role, role) for role in roles if columns.get(role, role) in there}
     if missing := [role for role in needed if role not in named]:
         raise DataError(
             f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it "

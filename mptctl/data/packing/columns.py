@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from mptctl.errors import DataError, UsageError, did_you_mean, some
+from mptctl.data.listing.table import find_role_columns
+from mptctl.errors import DataError, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +45,11 @@ class PictureColumns:
     has_paths: bool
 
 
-def find_columns(
-    schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
-) -> PictureColumns:
+def find_columns(schema: pa.Schema, named: Mapping[str, str], where: str) -> PictureColumns:
     """Find the columns of a table that have a role.
 
     Args:
-        schema: schema of the table.
-        features: Hugging Face's description of the columns; empty without one.
+        schema: schema of the table; Hugging Face's description of the columns may be in its metadata.
         named: column names that ``--column`` gives, by `Role`.
         where: the file, for messages.
 
@@ -59,15 +57,11 @@ def find_columns(
         UsageError: ``named`` names a column that does not exist.
         DataError: pictures or labels have no column, or several; or the column of pictures holds none.
     """
-    for role, name in named.items():
-        if name not in schema.names:
-            raise UsageError(
-                f"--column {role}={name}: {where} has {some(schema.names, 8)}"
-                f"{did_you_mean(name, schema.names)}"
-            )
+    named = find_role_columns(named, schema.names, where, needed=(), roles=get_args(Role))
+    features = _read_features(schema)
     image, label = (_find_column(role, schema, features, named, where) for role in ("image", "label"))
     has_paths = _check_picture_column(schema.field(image), where)
-    split, row_id = (named.get(role, role if role in schema.names else None) for role in ("split", "id"))
+    split, row_id = named.get("split"), named.get("id")
     without_role = [name for name in schema.names if name not in (image, label, split, row_id)]
     left_out = tuple(name for name in without_role if "binary" in str(schema.field(name).type))
     return PictureColumns(
@@ -82,7 +76,7 @@ def find_columns(
     )
 
 
-def read_features(schema: pa.Schema) -> dict[str, Any]:
+def _read_features(schema: pa.Schema) -> dict[str, Any]:
     """Read Hugging Face's description of a table's columns from its metadata; {} where it has none."""
     try:
         return dict(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
@@ -93,10 +87,7 @@ def read_features(schema: pa.Schema) -> dict[str, Any]:
 def _find_column(
     role: str, schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
 ) -> str:
-    """Find the column of ``image`` or ``label``; arguments as of `find_columns`.
-
-    It is the column that ``named`` names, else the one called as the role, else the only one whose feature
-    has the type of the role.
+    """Find the column of ``image`` or ``label``: that in ``named``, else the only one whose feature fits.
 
     Raises:
         DataError: none of these exists.
@@ -104,8 +95,6 @@ def _find_column(
     names: list[str] = schema.names
     if role in named:
         return named[role]
-    if role in names:
-        return role
     described = [name for name in names if isinstance(features.get(name), dict)]
     fitting = [name for name in described if features[name].get("_type") == _FEATURES[role]]
     if len(fitting) == 1:

@@ -333,7 +333,7 @@ def read_gate_file(path: Path) -> GateFile:
         return rules
     listed = path.parent / rules.must_keep.file
     lines: dict[str, int] = {}
-    for line in read_named_lines(listed, f"{path}: must_keep.file:"):
-        lines.setdefault(line.name, line.number)
+    for number, name in read_named_lines(listed, f"{path}: must_keep.file:"):
+        lines.setdefault(name, number)
     rules._listed = ListedIds(listed, lines)
     return rules.keeping(list(lines))
