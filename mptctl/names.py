@@ -15,8 +15,8 @@ from typing import Literal
 NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
 # All sources: besides the named ones, the two that are recognised by the place that a user gives.
 Source = Literal[NamedSource, "table", "webdataset"]
-# Kinds of places that pictures lie in; pictures in Parquet files are packed into a copy first.
-PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet"]
+# Kinds of places that pictures lie in; pictures in Parquet or Arrow files are packed into a copy first.
+PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
 # Roles of the columns of a table of pictures.
 ColumnRole = Literal["path", "label", "split", "id", "group"]
 Part = Literal["train", "val", "test"]

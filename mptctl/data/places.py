@@ -58,10 +58,10 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
             f"{given}: neither a source ({', '.join(NAMES)}) nor a place{did_you_mean(given, NAMES)}; name a "
             "folder of class folders, a table (.csv, .parquet) or tar shards ('DIR/*.tar')"
         )
-    if kind == "parquet":
+    if kind in ("parquet", "arrow"):
         raise DataError(
-            f"{given}: holds pictures inside Parquet files; pack them first: mptctl pack {given} OUT "
-            "--to shards"
+            f"{given}: holds pictures inside {kind.capitalize()} files; pack them first: mptctl pack {given} "
+            "OUT --to shards"
         )
     if kind == "imagefolder":
         folder = Path(path).resolve()

@@ -1,12 +1,14 @@
-"""Reads small files: bytes or text of limited size, and lists of names, one a line."""
+"""Reads small files: bytes, text or JSON of limited size, and lists of names, one a line."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError, MptctlError, UsageError, one_line
 
 # Most characters of a class name; a longer line is data of another kind.
 LONGEST_NAME = 1000
@@ -57,6 +59,26 @@ def read_text(path: Path, most: int, what: str, remedy: str, if_larger: str = "n
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{what}: cannot be read ({reason}); {remedy}") from error
+
+
+def read_json_object(path: Path, remedy: str, kind: type[MptctlError] = DataError) -> dict[str, Any]:
+    """Read the JSON object in a file that another program wrote beside its data or weights.
+
+    Args:
+        path: of the file.
+        remedy: what to do about a file without such an object; ends the message.
+        kind: class of the error.
+
+    Raises:
+        MptctlError: of that kind: the file cannot be read, is larger than `MOST_BYTES`, or holds no object.
+    """
+    try:
+        content = json.loads(read_bounded(path, MOST_BYTES, str(path)))
+    except (OSError, ValueError, RecursionError, MptctlError) as error:
+        raise kind(f"{path}: cannot be read as JSON ({one_line(error)[:120]}); {remedy}") from error
+    if not isinstance(content, dict):
+        raise kind(f"{path}: is no JSON object; {remedy}")
+    return content
 
 
 def read_names(path: Path, flag: str) -> list[str]:

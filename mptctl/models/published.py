@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mptctl.errors import CheckpointError, MptctlError, UsageError, one_line
-from mptctl.files.text_file import MOST_BYTES, read_bounded
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.files.text_file import read_json_object
 from mptctl.models.export_meta import ChangedExportError
 from mptctl.models.onnx_program import read_onnx
 from mptctl.models.timm_networks import TIMM
@@ -95,7 +94,7 @@ def find_hub_model(path: Path) -> HubModel | None:
         )
     if not is_folder and (path.suffix.lower() != ".safetensors" or not file.is_file()):
         return None
-    config = _read_config(file)
+    config = read_json_object(file, "fetch the model again", CheckpointError)
     arch = config.get("architecture")
     model_type = config.get("model_type")
     if not isinstance(arch, str) or model_type not in (None, WRAPPER):
@@ -108,18 +107,6 @@ def find_hub_model(path: Path) -> HubModel | None:
         )
     data, notes = _read_pictures(config, file)
     return HubModel(_find_weights(path), f"{TIMM}{arch}", _read_class_names(config), data, tuple(notes))
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    """Read the JSON object of a config; CheckpointError where the file holds none, or is too large."""
-    try:
-        config = json.loads(read_bounded(file, MOST_BYTES, str(file)))
-    except (OSError, ValueError, RecursionError, MptctlError) as error:
-        reason = f"cannot be read as JSON ({one_line(error)[:120]})"
-        raise CheckpointError(f"{file}: {reason}; fetch the model again") from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{file}: is no JSON object; fetch the model again")
-    return config
 
 
 def _find_weights(path: Path) -> Path:

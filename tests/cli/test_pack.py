@@ -43,6 +43,7 @@ def test_a_copy_without_parts_needs_a_test_part(mptctl: CommandLine, folder: Pat
         (("{folder}", "{folder}/small", "--short-side", "50"), 2, "lies in the other"),
         (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
         (("{folder}", "{tmp}/small", "--source", "parket"), 2, "did you mean parquet"),
+        (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "state.json: cannot be read"),
         (("{folder}", "{tmp}/small", "--column", "label"), 2, "write ROLE=NAME"),
         (("{folder}", "{tmp}/small", "--column", "rank=x"), 2, "write ROLE=NAME"),
         (("{folder}/train/class0", "{tmp}/small", "--short-side", "9"), 4, "nothing that is read lies there"),

@@ -130,7 +130,7 @@ def test_what_is_missing_or_unknown_is_noted(tmp_path: Path) -> None:
     [
         ("n01641577 frog\nn01641577 toad\n", "line 2: n01641577 has two names, 'frog' and 'toad'; keep one"),
         ("n01641577\n", "line 1: 'n01641577' alone; write an id and a name a line"),
-        ("frog n01641577\n", "none of its 1 ids is a class, such as n01641577"),
+        ("frog n01641577\n", "none of its 1 ids is a class of the split, such as n01641577"),
         (None, "cannot be read (No such file or directory)"),
     ],
 )

@@ -53,13 +53,36 @@ def write_parquet(path: Path, columns: Mapping[str, Sequence[Any]], group: int =
     pq.write_table(pa.table(dict(columns)).replace_schema_metadata(METADATA), path, row_group_size=group)
 
 
-@pytest.fixture
-def place(folder: Path, tmp_path: Path) -> Path:
+def write_arrow(folder: Path, columns: Mapping[str, Sequence[Any]], parts: int = 2) -> None:
+    """A folder as `datasets` saves it; tests/integrations reads what that wrote itself."""
+    folder.mkdir(parents=True)
+    table = pa.table(dict(columns)).replace_schema_metadata(METADATA)
+    size = -(-len(table) // parts)
+    names = []
+    for i in range(parts):
+        names.append(f"data-{i:05d}-of-{parts:05d}.arrow")
+        piece = table.slice(i * size, size)
+        with (
+            pa.OSFile(str(folder / names[-1]), "wb") as file,
+            pa.ipc.new_stream(file, table.schema) as stream,
+        ):
+            stream.write_table(piece, max_chunksize=5)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    (folder / "dataset_info.json").write_text(json.dumps(json.loads(METADATA[b"huggingface"])["info"]))
+
+
+@pytest.fixture(params=["parquet", "arrow"])
+def place(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Path:
     """The pictures of `folder` in tables, one for each part."""
     data = tmp_path / "data"
     data.mkdir()
-    write_parquet(data / "train-00000-of-00001.parquet", rows_of(folder, "train"))
-    write_parquet(data / "validation-00000-of-00001.parquet", rows_of(folder, "val"))
+    if request.param == "arrow":
+        for part, name in (("train", "train"), ("val", "validation")):
+            write_arrow(data / name, rows_of(folder, part))
+        (data / "dataset_dict.json").write_text('{"splits": ["train", "validation"]}')
+    else:
+        write_parquet(data / "train-00000-of-00001.parquet", rows_of(folder, "train"))
+        write_parquet(data / "validation-00000-of-00001.parquet", rows_of(folder, "val"))
     return data
 
 
@@ -167,7 +190,7 @@ def test_pictures_that_cannot_be_used_are_named_by_row(place: Path, folder: Path
 
 
 def test_damaged_files_are_named(place: Path, tmp_path: Path) -> None:
-    path = place / "train-00000-of-00001.parquet"
+    path = sorted(path for path in place.rglob("*") if path.suffix in (".arrow", ".parquet"))[0]
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(DataError, match=path.name):
         pack(place, tmp_path / "out")
@@ -190,7 +213,7 @@ def test_tables_that_are_not_one_are_refused(folder: Path, tmp_path: Path) -> No
 
 def test_another_table_of_the_same_name_is_another_source(place: Path, folder: Path, tmp_path: Path) -> None:
     pack(place, tmp_path / "out")
-    path = place / "train-00000-of-00001.parquet"
+    path = sorted(path for path in place.rglob("*") if path.suffix in (".arrow", ".parquet"))[0]
     path.touch()
     with pytest.raises(UsageError, match="holds another copy"):
         pack(place, tmp_path / "out")

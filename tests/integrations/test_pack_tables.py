@@ -62,6 +62,10 @@ def dataset(root: Path, part: str) -> Any:
 
 def write(kind: str, root: Path, place: Path) -> None:
     place.mkdir()
+    if kind == "save_to_disk":
+        parts = {part: dataset(root, part) for part in ("train", "test")}
+        datasets.DatasetDict(parts).save_to_disk(str(place), num_shards={"train": 2, "test": 1})
+        return
     for part in ("train", "test"):
         path = place / f"{part}-00000-of-00001.parquet"
         paths, labels = columns_of(root, part)
@@ -80,7 +84,7 @@ def batches_of(root: Path, runs: Path, loader_of: MakeLoader) -> list[Any]:
     return [batch for epoch in (0, 1) for batch in loader.epoch(epoch)]
 
 
-@pytest.mark.parametrize("kind", ["to_parquet", "pandas", "polars"])
+@pytest.mark.parametrize("kind", ["save_to_disk", "to_parquet", "pandas", "polars"])
 def test_a_table_gives_the_batches_of_the_folder(
     pictures: Path, tmp_path: Path, loader_of: MakeLoader, kind: str
 ) -> None:

@@ -17,7 +17,7 @@ from mptctl.names import PackForm
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import KINDS, CommandLine, Log, short_recipe
-from tests.data.test_pack_tables import rows_of, write_parquet
+from tests.data.test_pack_tables import rows_of, write_arrow, write_parquet
 
 
 def packed(source: Path, out: Path, to: PackForm) -> Path:
@@ -32,14 +32,17 @@ def places_of(folder: Path, where: Path) -> dict[str, tuple[Path, Path | None]]:
              for each in sorted(folder.glob("*/*/*.jpg"))]  # fmt: skip
     (where / "table.csv").write_text("path,label,split,camera\n" + "".join(lines[::-1]), encoding="utf-8")
     (where / "parquet").mkdir()
+    (where / "arrow").mkdir()
     for part, name in (("train", "train"), ("val", "validation")):
         write_parquet(where / "parquet" / f"{name}-00000-of-00001.parquet", rows_of(folder, part))
+        write_arrow(where / "arrow" / name, rows_of(folder, part))
+    (where / "arrow" / "dataset_dict.json").write_text('{"splits": ["train", "validation"]}')
     return {
         "folder": (folder, None),
         "table": (where / "table.csv", folder),
         "shards": (packed(folder, where / "shards", "shards"), None),
         "parquet": (packed(where / "parquet", where / "of-parquet", "shards"), None),
-        "copy": (packed(where / "parquet", where / "of-copy", "folder"), None),
+        "arrow": (packed(where / "arrow", where / "of-arrow", "folder"), None),
     }
 
 

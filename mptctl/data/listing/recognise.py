@@ -12,6 +12,9 @@ from mptctl.data.listing.patterns import expand_braces, is_place_of_files
 from mptctl.data.listing.table import holds_pictures
 from mptctl.names import PlaceKind
 
+# The file by which `datasets` marks a folder that it saved: one data set, or one for each part.
+STATE_NAME, PARTS_NAME = "state.json", "dataset_dict.json"
+
 
 def recognise_kind(place: str) -> PlaceKind | None:
     """Return the kind of a place; None if it is of no known kind."""
@@ -26,6 +29,11 @@ def _is_table(place: str) -> bool:
     return path.suffix.lower() == ".csv" or not holds_pictures(path)
 
 
+def _is_arrow(place: str) -> bool:
+    """Tell whether a place is a folder that `datasets` saved."""
+    return any((Path(place) / name).is_file() for name in (STATE_NAME, PARTS_NAME))
+
+
 def _is_parquet(place: str) -> bool:
     """Tell whether a place names Parquet files, of which there is at least one."""
     is_there = os.path.exists(place) or any(map(glob.glob, expand_braces(place)))
@@ -35,6 +43,7 @@ def _is_parquet(place: str) -> bool:
 _KINDS: dict[PlaceKind, Callable[[str], bool]] = {
     "table": _is_table,
     "webdataset": lambda place: is_place_of_files(place, ".tar"),
+    "arrow": _is_arrow,
     "parquet": _is_parquet,
     "imagefolder": lambda place: bool(list_class_folders(Path(place))),
 }

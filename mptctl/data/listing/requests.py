@@ -80,8 +80,8 @@ class PackSettings(Request):
     """The source of a packed copy, and its form."""
 
     source: Annotated[str, argument("SOURCE")]
-    """Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, or a table of paths
-    (.csv, .parquet); also at s3://, gs://, https://."""
+    """Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, a table of paths (.csv,
+    .parquet), or a folder that datasets saved; also at s3://, gs://, https://."""
     out: Annotated[Path, argument("OUT")]
     """The copy: a new folder, or one that this command began."""
     short_side: Annotated[int | None, Flag("PX", low=1)] = None

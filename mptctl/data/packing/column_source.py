@@ -1,4 +1,4 @@
-"""Parquet files with pictures inside as a source of `pack`."""
+"""Tables with pictures inside, in Parquet or Arrow files, as a source of `pack`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
+from mptctl.data.listing.recognise import PARTS_NAME
+from mptctl.data.packing.column_files import SAVE_AGAIN, ColumnFile, open_arrow_files, open_parquet_file
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import (
-    CHUNK,
     Original,
     PackSource,
     Reading,
@@ -28,53 +29,66 @@ from mptctl.data.packing.source import (
     refuse_bad_rows,
 )
 from mptctl.errors import DataError, one_line, some
-
-
-class PictureFile(NamedTuple):
-    """A Parquet file with a picture in each row.
-
-    Attributes:
-        path: path of the file.
-        part: a word of `PART_WORDS`, or "" where no file has one.
-        content: the open file.
-    """
-
-    path: Path
-    part: str
-    content: pq.ParquetFile
-
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of some columns, some at a time; DataError where the file is damaged."""
-        done = 0
-        try:
-            for batch in self.content.iter_batches(CHUNK, columns=columns):
-                yield batch
-                done += batch.num_rows
-        except (OSError, ValueError) as error:  # pyarrow's errors are both
-            raise DataError(
-                f"{self.path}: damaged at row {done + 1} ({one_line(error)[:120]}); fetch or write it again"
-            ) from error
+from mptctl.files.text_file import read_json_object
 
 
 def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
-    """List the pictures inside Parquet files, with labels, parts and ids; no picture is read.
+    """List the pictures inside Parquet files; no picture is read.
+
+    Args:
+        place: the files, as of `list_files`.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
+    """
+    paths = list_files(place, ".parquet")
+    names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
+    parts = find_part_words(names, place)
+    files = [open_parquet_file(path, part) for path, part in zip(paths, parts, strict=True)]
+    return list_pictures_in_tables(files, named)
+
+
+def list_arrow(place: str, named: Mapping[str, str]) -> PackSource:
+    """List the pictures of a folder that `datasets` saved, one data set or one for each part; none is read.
+
+    Args:
+        place: the folder.
+        named: as of `list_pictures_in_tables`.
+
+    Raises:
+        UsageError, DataError: as of `list_pictures_in_tables`.
+        DataError: a file that describes the folder is missing or damaged, or names an unknown part.
+    """
+    folder = Path(place)
+    if not (folder / PARTS_NAME).is_file():
+        return list_pictures_in_tables(open_arrow_files(folder, ""), named)
+    parts = read_json_object(folder / PARTS_NAME, SAVE_AGAIN).get("splits", [])
+    unknown = [name for name in parts if name.lower() not in PART_WORDS]
+    if unknown or not parts:
+        raise DataError(
+            f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
+            "test; pack the folder of each alone"
+        )
+    files = [file for name in parts for file in open_arrow_files(folder / name, name.lower())]
+    return list_pictures_in_tables(files, named)
+
+
+def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str]) -> PackSource:
+    """List the pictures inside the files of one table, with labels, parts and ids; no picture is read.
 
     Ids come from a column of ids. Without one they are those of `_make_ids`.
 
     Args:
-        place: the files, as of `list_files`.
+        files: the files, in order.
         named: column names that ``--column`` gives, by `Role`.
 
     Raises:
-        UsageError: ``named`` names a column that does not exist; or as of `list_files`.
-        DataError: a file is damaged, the files have different columns, or as of `list_files`,
-            `find_part_words`, `find_columns` and `classify_rows`.
+        UsageError: ``named`` names a column that does not exist.
+        DataError: the files have different columns, or as of `find_columns` and `classify_rows`.
         BadPictures: rows have no usable label, part or id.
     """
-    paths = list_files(place, ".parquet")
-    parts = find_part_words([os.path.relpath(path, root_folder_of(place)) for path in paths], place)
-    files = [_open_file(path, part) for path, part in zip(paths, parts, strict=True)]
-    columns = find_columns(files[0].content.schema_arrow, named, str(files[0].path))
+    columns = find_columns(files[0].schema, files[0].features, named, str(files[0].path))
     table, starts = _read_columns(files, columns, named)
 
     def where(row: int) -> str:
@@ -98,17 +112,8 @@ def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
     )
 
 
-def _open_file(path: Path, part: str) -> PictureFile:
-    """Open a Parquet file, as Hugging Face and data frames write it; DataError if it is none, or damaged."""
-    try:
-        # Mapped, since else the whole column of a row group is read, and a data frame is one row group.
-        return PictureFile(path, part, pq.ParquetFile(path, memory_map=True))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: no readable Parquet file ({one_line(error)[:120]})") from error
-
-
 def _read_pictures(
-    files: Sequence[PictureFile], starts: Sequence[int], image: str, rows: Sequence[int]
+    files: Sequence[ColumnFile], starts: Sequence[int], image: str, rows: Sequence[int]
 ) -> Iterator[list[Reading]]:
     """Yield the readings of some rows, file by file; a reading copies the bytes out of the file.
 
@@ -131,7 +136,7 @@ def _read_pictures(
 
 
 def _read_columns(
-    files: Sequence[PictureFile], columns: PictureColumns, named: Mapping[str, str]
+    files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]
 ) -> tuple[pa.Table, list[int]]:
     """Read all columns but those of pictures, and the first row of each file, then the number of all rows.
 
@@ -146,7 +151,7 @@ def _read_columns(
         wanted.append(f"{columns.image}.path")
     starts, tables = [0], []
     for file in files:
-        if find_columns(file.content.schema_arrow, named, str(file.path)) != columns:
+        if find_columns(file.schema, file.features, named, str(file.path)) != columns:
             raise DataError(
                 f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
                 "time"
@@ -220,7 +225,7 @@ def _make_ids(fields: Mapping[str, Any], files: Sequence[str]) -> list[str]:
     return ids
 
 
-def _digest_files(files: Sequence[PictureFile]) -> str:
+def _digest_files(files: Sequence[ColumnFile]) -> str:
     """Compute a digest of the files' names, sizes and times of change."""
     stats = [file.path.stat() for file in files]
     facts = [

@@ -45,11 +45,14 @@ class PictureColumns:
     has_paths: bool
 
 
-def find_columns(schema: pa.Schema, named: Mapping[str, str], where: str) -> PictureColumns:
+def find_columns(
+    schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
+) -> PictureColumns:
     """Find the columns of a table that have a role.
 
     Args:
-        schema: schema of the table; Hugging Face's description of the columns may be in its metadata.
+        schema: schema of the table.
+        features: Hugging Face's description of the columns; empty without one.
         named: column names that ``--column`` gives, by `Role`.
         where: the file, for messages.
 
@@ -58,7 +61,6 @@ def find_columns(schema: pa.Schema, named: Mapping[str, str], where: str) -> Pic
         DataError: pictures or labels have no column, or several; or the column of pictures holds none.
     """
     named = find_role_columns(named, schema.names, where, needed=(), roles=get_args(Role))
-    features = _read_features(schema)
     image, label = (_find_column(role, schema, features, named, where) for role in ("image", "label"))
     has_paths = _check_picture_column(schema.field(image), where)
     split, row_id = named.get("split"), named.get("id")
@@ -76,7 +78,7 @@ def find_columns(schema: pa.Schema, named: Mapping[str, str], where: str) -> Pic
     )
 
 
-def _read_features(schema: pa.Schema) -> dict[str, Any]:
+def read_features(schema: pa.Schema) -> dict[str, Any]:
     """Read Hugging Face's description of a table's columns from its metadata; {} where it has none."""
     try:
         return dict(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])

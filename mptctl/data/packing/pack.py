@@ -20,7 +20,7 @@ from mptctl.data.exif import exif_with
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.manifest import STANDARD, UPRIGHT
-from mptctl.data.packing.column_source import list_parquet
+from mptctl.data.packing.column_source import list_arrow, list_parquet
 from mptctl.data.packing.copy_writer import (
     ShardWriter,
     find_kept,
@@ -68,6 +68,7 @@ START_OF_WEBP = b"RIFF"
 FETCHED = ".fetched"
 # The function that lists the pictures of a place, by kind. It takes the place and --column's names by role.
 LISTERS: dict[str, Callable[[str, Mapping[str, str]], PackSource]] = {
+    "arrow": list_arrow,
     "parquet": list_parquet,
     "webdataset": list_shard_pictures,
     "table": list_table_pictures,
@@ -249,8 +250,9 @@ def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[P
         refuse_other_copy(out, request)
         write_packed(out, count_files(request, (), complete=False))
         store.fetch(tables, out / FETCHED, progress)
-    is_parquet = any(stored.path.endswith(".parquet") for stored in tables)
-    kind = "parquet" if is_parquet else "webdataset"
+    suffixes = {Path(stored.path).suffix for stored in tables}
+    kinds = {".parquet": "parquet", ".tar": "webdataset"}
+    kind = next((kind for suffix, kind in kinds.items() if suffix in suffixes), "arrow")
     return LISTERS[kind](str(out / FETCHED), request.columns), request
 
 
@@ -323,6 +325,7 @@ def _choose_kind(place: str, said: str) -> str:
     if kind is None:
         raise DataError(
             f"{place}: nothing that is read lies there; name a folder of class folders, a table (.csv, "
-            ".parquet), tar shards ('DIR/*.tar') or Parquet files ('DIR/*.parquet')"
+            ".parquet), tar shards ('DIR/*.tar'), Parquet files ('DIR/*.parquet'), or a folder that datasets "
+            "saved"
         )
     return kind

@@ -19,7 +19,10 @@ from mptctl.machine.facts import has_package, require_extra
 from mptctl.names import Progress
 
 # Ends of names of files that hold many pictures, or describe such files.
-TABLE_FILES = (".tar", "classes.txt", ".parquet")
+TABLE_FILES = (
+    *(".tar", "classes.txt", ".parquet", ".arrow"),
+    *("state.json", "dataset_info.json", "dataset_dict.json"),
+)
 # The package that reads addresses of a protocol.
 _PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "https": "aiohttp", "http": "aiohttp"}
 # An object is bad if its bytes are not what the store says after so many fetches.
