@@ -85,8 +85,8 @@ def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(
 
 
 def test_class_labels_are_shown_to_people_and_ids_stay_in_json(mptctl: CommandLine, tmp_path: Path) -> None:
-    names = tmp_path / "names.csv"
-    names.write_text("0,zero\n7,seven\n")
+    names = tmp_path / "names.txt"
+    names.write_text("0 zero\n7 seven\n")
     flags = ("split", "digits", "--run-root", tmp_path / "runs", "--class-labels", names)
     done = mptctl(*flags)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import mptctl
-from mptctl.errors import ComparisonWarning, DataError, UsageError
+from mptctl.errors import DataError, UsageError
 from tests.common import CommandLine
 
 GATE = """confidence: 0.95
@@ -82,12 +82,3 @@ def test_an_undecided_limit_beside_samples_that_must_be_kept_does_not_pass() -> 
     new = ["dog", *labels[1:]]  # one flip of a hundred
     report = mptctl.evaluate(labels, old=labels, new=new, old_classes=["cat", "dog"], must_keep=["5"])
     assert report.gate(max_nfr=0.02, confidence=0.95).failed == ["max-nfr"]
-
-
-def test_a_gate_file_gives_rise_to_warnings(frame: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "gate.yaml").write_text("slices: [{by: {country: de}, max_nfr: 0.02}]")
-    with pytest.warns(
-        ComparisonWarning, match=r"gate.yaml: slices\[0\]: max_nfr 0.02: is in percent"
-    ) as warned:
-        compared(frame).gate(tmp_path / "gate.yaml")
-    assert {each.filename for each in warned} == {__file__}
