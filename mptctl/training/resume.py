@@ -142,9 +142,8 @@ def newest_checkpoint(folder: RunDir, notes: list[str] | None = None) -> Checkpo
         raise problem
     if folder.is_finished():
         raise CheckpointError(
-            f"{folder.path}: is finished, and without last.pt, which mptctl runs --clean removes, it cannot "
-            "be made longer; begin a new run with its weights: --set "
-            f"model.pretrained={folder.best} --name NEW"
+            f"{folder.path}: is finished, and without last.pt it cannot be made longer; begin a new run with "
+            f"its weights: --set model.pretrained={folder.best} --name NEW"
         )
     raise CheckpointError(
         f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite "
