@@ -55,7 +55,6 @@ class DisagreeReport(Model):
     new: str = Field(description="its replacement")
     differ: Rate = Field(description="samples whose predictions differ / samples: at most these can flip")
     pairs: list[ChangedPair] = Field(description="by both predictions, most first; at most 1,000")
-    more_pairs: int = Field(description="pairs that are not listed")
     strata: list[DrawnStratum] = Field(description="of the draw")
     plan: LabelPlan | None = Field(description="null without --limit")
     fingerprint: str = Field(description="of the draw")
@@ -113,7 +112,6 @@ def report_disagreement(draw: Draw, limit: float | None, level: float) -> Disagr
             ChangedPair(old=names[pair // len(names)], new=names[pair % len(names)], samples=count)
             for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
         ],
-        more_pairs=len(pairs) - len(most),
         strata=[
             DrawnStratum(name=name, rows=size, drawn=drawn)
             for name, size, drawn in zip(

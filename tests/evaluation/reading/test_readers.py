@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +132,3 @@ def test_the_index_that_pandas_writes_is_not_named_as_a_column(tmp_path: Path) -
     file.write_text(",image,target,prediction\n0,1.jpg,cat,dog\n")
     with pytest.raises(DataError, match="found image, target, prediction; name them"):
         read_predictions(file)
-
-
-def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "p.csv")
-    with pytest.raises(DataError, match=r"p\.csv: is no plain file; .* save them in a file"):
-        read_predictions(tmp_path / "p.csv")
