@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError, option
 from mptctl.evaluation.pairing.join import Codes, Pairing, join
 from mptctl.evaluation.reading.columns import first, integers
-from mptctl.evaluation.reading.logits import BLOCK
+from mptctl.evaluation.reading.logits import confidences
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.readers import has_predictions
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
@@ -70,7 +70,7 @@ class Traffic:
         found: dict[str, FloatArray] = {}
         for role, model in self.pairing.models.items():
             if model.logits is not None:
-                found[role] = _confidences(model.logits, self.pairing.rows[role][self.numbers])
+                found[role] = confidences(model.logits, self.pairing.rows[role][self.numbers])
             elif is_file(model) and "confidence" in side_headers(Path(model.name)):
                 found[role] = self._column_of(Path(model.name))
         return found
@@ -94,15 +94,6 @@ class Traffic:
 def is_file(model: Predictions) -> bool:
     """Tell whether predictions were read from files that are still there."""
     return model.origin == "file" and has_predictions(Path(model.name))
-
-
-def _confidences(logits: NDArray[Any], rows: IntArray) -> FloatArray:
-    """(D,) the softmax probability of the largest logit in some rows of (N, C) logits."""
-    found = []
-    for some in np.array_split(rows, 1 + rows.size * logits.shape[1] // BLOCK):
-        part = np.asarray(logits[some], dtype=np.float64)
-        found.append(1 / np.exp(part - part.max(axis=1, keepdims=True)).sum(axis=1))
-    return np.concatenate(found)
 
 
 def read_traffic(old: Predictions, new: Predictions) -> Traffic:

@@ -64,7 +64,6 @@ class DisagreeReport(Model):
     new: str = Field(description="its replacement")
     differ: Rate = Field(description="samples whose predictions differ / samples: at most these can flip")
     pairs: list[ChangedPair] = Field(description="by both predictions, most first; at most 1,000")
-    more_pairs: int = Field(description="pairs that are not listed")
     slices: list[SliceDisagreement] = Field(description="of --by, largest share first; at most 1,000")
     strata: list[DrawnStratum] = Field(description="of the draw")
     plan: LabelPlan | None = Field(description="null without --limit")
@@ -154,7 +153,6 @@ def report_disagreement(
             ChangedPair(old=names[pair // len(names)], new=names[pair % len(names)], samples=count)
             for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
         ],
-        more_pairs=len(pairs) - len(most),
         slices=sorted(by_slice, key=lambda each: -(each.differ.value or 0))[:LISTED],
         strata=[
             DrawnStratum(name=name, rows=size, drawn=drawn)

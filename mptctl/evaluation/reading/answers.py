@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.reading.logits import first_maximum, row_blocks
+from mptctl.evaluation.reading.logits import confidences, first_maximum, row_blocks
 from mptctl.files import writing
 
 
@@ -88,12 +88,8 @@ def answers_from_logits(
     Raises:
         NonFiniteError: the maximum of a row of logits is NaN or infinite.
     """
-    column = first_maximum(logits, name)
-    confidences = np.empty(len(logits))
-    for rows in row_blocks(logits):
-        block = logits[rows].astype(np.float64)
-        confidences[rows] = 1 / np.exp(block - block.max(axis=1, keepdims=True)).sum(axis=1)
-    return Answers(ids, np.array(classes, dtype=np.str_)[column], confidences, logits, classes, left_out)
+    column, sure = first_maximum(logits, name), confidences(logits, np.arange(len(logits)))
+    return Answers(ids, np.array(classes, dtype=np.str_)[column], sure, logits, classes, left_out)
 
 
 def _write_npz(answers: Answers, stream: IO[Any]) -> None:

@@ -19,6 +19,15 @@ def row_blocks(logits: NDArray[Any]) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 
+def confidences(logits: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n,) the softmax probability of the largest logit in n rows of (N, C) logits."""
+    found = []
+    for some in np.array_split(rows, 1 + rows.size * logits.shape[1] // BLOCK):
+        part = np.asarray(logits[some], dtype=np.float64)
+        found.append(1 / np.exp(part - part.max(axis=1, keepdims=True)).sum(axis=1))
+    return np.concatenate(found)
+
+
 def refuse_one_column(logits: NDArray[Any], name: str) -> None:
     """Raise DataError where (N, C) logits are one column, as of a sigmoid: it would always be the answer."""
     if logits.shape[1] == 1:

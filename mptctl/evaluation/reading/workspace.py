@@ -96,7 +96,8 @@ class Workspace:
     def register_table(self, table: pa.Table) -> str:
         """Make a view of a table in memory; return its name, so that the caller can drop it."""
         name = self.name()
-        self.connection.register(name, table)
+        with interrupts_kept():
+            self.connection.register(name, table)
         return name
 
     def append(self, name: str, batch: pa.Table, chosen: str = "*") -> None:
@@ -104,7 +105,8 @@ class Workspace:
         view = self.register_table(batch)
         self.fetch(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT {chosen} FROM {view} LIMIT 0")
         self.fetch(f"INSERT INTO {name} SELECT {chosen} FROM {view}")
-        self.connection.unregister(view)
+        with interrupts_kept():
+            self.connection.unregister(view)
 
     def fetch(self, query: str) -> list[tuple[Any, ...]]:
         """Execute a query and return the rows of its result.

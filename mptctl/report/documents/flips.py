@@ -25,7 +25,7 @@ from mptctl.report.media.document import ON_SCREEN, TONES, Document, Note, Table
 from mptctl.report.media.numbers import of_count, percent
 
 # Rows of each list, and of slices on one screen; classes that a sentence names.
-FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
+FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 4
 FOOTER = (
     "A negative flip is a test sample that the old model got right and the new one gets wrong. Rates are "
     "over test samples of the old classes unless they say otherwise; intervals are exact (Clopper and "

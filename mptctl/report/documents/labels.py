@@ -31,9 +31,9 @@ _HOW_TO_LABEL = (
 )
 
 
-def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]], more: int = 0) -> list[Table[R]]:
+def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]]) -> list[Table[R]]:
     """A table of the first rows, which says how many there are; none without rows."""
-    table = Table(rows[:SHOWN], columns, title=title, total=len(rows) + more)
+    table = Table(rows[:SHOWN], columns, title=title, total=len(rows))
     return [table] if rows else []
 
 
@@ -47,7 +47,6 @@ def disagree_document(report: DisagreeReport) -> Document:
             Column("NEW", lambda row: shown(row.new), words=True),
             Column("samples", lambda row: f"{row.samples:,}"),
         ],
-        report.more_pairs,
     )
     slices = _first_rows(
         "Slices",

@@ -10,11 +10,6 @@ from mptctl.evaluation.pairing.pairs import OldClasses, choose_old_classes, pair
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
-def model(name: str, ids: list[str], labels: list[str] | None = None) -> Predictions:
-    values = np.array(labels or ["a"] * len(ids))
-    return build_predictions(name, np.array(ids), values, values)
-
-
 def test_samples_are_matched_in_any_order() -> None:
     one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
     two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
@@ -23,11 +18,6 @@ def test_samples_are_matched_in_any_order() -> None:
     assert pairing.vocabulary == ("a", "b", "c")
     assert pairing.truth.tolist() == [0, 1]
     assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
-
-
-def test_a_third_model_is_matched_too() -> None:
-    with pytest.raises(DataError, match="three: against one"):
-        pair({"old": model("one", ["a"]), "new": model("two", ["a"]), "baseline": model("three", ["b"])})
 
 
 def answers(

@@ -93,18 +93,6 @@ class TestDoubts:
             assert "preprocessing" in warnings[0]
             assert "order of the class names" in warnings[0]
 
-    @pytest.mark.parametrize(("lost", "warned"), [(720, True), (800, True), (700, False), (10, False)])
-    def test_right_answers_that_are_nearly_all_lost(self, lost: int, warned: bool) -> None:
-        report = compare(*table(10, 800 - lost, lost, 100, 100))
-        assert report.lost == pytest.approx(lost / 800)
-        found = [
-            warning for warning in report.warnings if "right predictions of the old model are lost" in warning
-        ]
-        assert len(found) == warned
-        if warned:
-            assert f"{lost} of the 800" in found[0]
-            assert "preprocessing" in found[0]
-
 
 def test_predictions_of_other_samples_look_unrelated() -> None:
     """Of 40 right answers of four classes, ids that are moved by one keep those of no more than chance."""

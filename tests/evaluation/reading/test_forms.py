@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from mptctl.errors import DataError, StorageError
+from mptctl.errors import DataError
 from mptctl.evaluation.reading.predictions import read_frame, read_predictions
 from tests.evaluation.files import table, write
 
@@ -21,20 +20,6 @@ class TestDamagedCsv:
     def test_repeated_columns_of_others_do_not_matter(self, tmp_path: Path) -> None:
         (tmp_path / "p.csv").write_text("id,label,pred,note,note\na,0,0,x,y\n")
         assert read_predictions(tmp_path / "p.csv").preds.tolist() == ["0"]
-
-    @pytest.mark.parametrize("more", ["", '""'])
-    @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
-    def test_an_empty_field_too_many_is_none_to_be_dropped(self, tmp_path: Path, more: str, end: str) -> None:
-        """An id with a comma that nobody quoted shifts its row by a field, and the last one is empty."""
-        line = end or "\n"
-        rows = ["id,label,pred,note", "a,0,0,", '"b,c",0,1,', f"1,d,0,0,{more}"]
-        (tmp_path / "p.csv").write_text(line.join(rows) + end, newline="")
-        with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*row 3 has 5"):
-            read_predictions(tmp_path / "p.csv")
-        (tmp_path / "p.csv").write_text(line.join([*rows[:3], "", "d,0,0,n"]) + end, newline="")
-        found = read_predictions(tmp_path / "p.csv")
-        assert found.ids.tolist() == ["a", "b,c", "d"]
-        assert found.preds.tolist() == ["0", "1", "0"]
 
     def test_another_encoding_is_called_so(self, tmp_path: Path) -> None:
         (tmp_path / "p.csv").write_bytes("id,label,pred\na,0,0\n".encode("utf-16"))
@@ -124,22 +109,6 @@ def test_one_array_twice(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("label.npy", label)
     with pytest.raises(DataError, match="`label` heads 2 columns"):
-        read_predictions(file)
-
-
-def test_more_than_the_machines_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """A header of 4 TB whose archive says so too: nothing is allocated."""
-    file, header = tmp_path / "p.npz", np.lib.format.magic(1, 0)
-    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000), }".ljust(117) + b"\n"
-    member = header + len(text).to_bytes(2, "little") + text
-    write(file, id=[1], label=[0])
-    size = len(member) + 4 * 10**12
-    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("logits.npy", member)
-        info = archive.getinfo("logits.npy")
-        info.file_size = size
-    assert zlib.crc32(member) == info.CRC
-    with pytest.raises(StorageError, match=r"`logits` needs 4000\.0 GB of memory"):
         read_predictions(file)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -142,9 +141,3 @@ def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) ->
         DataError, match=r"new\.parquet: .*names, such as 'cat', .*old\.csv numbers, such as '3'"
     ):
         compare(read_predictions(old), read_predictions(new))
-
-
-def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "p.csv")
-    with pytest.raises(DataError, match=r"p\.csv: is no plain file; .* save them in a file"):
-        read_predictions(tmp_path / "p.csv")
