@@ -83,7 +83,6 @@ CASES = [
     Case(EPISODES, named="%"),
     Case("fewshot old --way 40", 4, "--way"),
     Case("fewshot old --episodes 0", 2, "--episodes"),
-    Case("fewshot old --classes gone.txt", 2, "gone.txt"),
     Case("fewshot mpt-kl", 4, "mpt-kl"),
     Case("fewshot gone", 5, "gone"),
     Case("figure augment --out seen.png", files=("seen.png",)),

@@ -81,7 +81,6 @@ CASES = [
     Case(f"{TUNE}", 5, "runs/ref/best.pt", before=cut("runs/ref/best.pt", 900)),
     Case("runs --json"),
     Case("runs", named="mpt-kl"),
-    Case("runs --clean --yes", files=("runs/mpt-kl/best.pt",)),
     Case("runs --run-root gone", 2, "gone"),
     Case("recipes --json"),
     Case("recipes digits", named="digits-net"),
