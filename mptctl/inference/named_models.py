@@ -177,10 +177,7 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
     Raises:
         UsageError: a file is neither; the message names suffixes that can be read.
         DataError: a device or a FIFO.
-        CheckpointError: a file is a program of torch.export.
     """
-    from mptctl.models.export_meta import refuse_torch_program
-
     for name in names:
         places = (run_root / name, Path(name).expanduser())
         path = next((place for place in places if os.path.exists(place)), None)
@@ -190,7 +187,6 @@ def _refuse_other_files(names: Iterable[str], run_root: Path) -> None:
             raise DataError(
                 f"{path}: is no regular file, and may have no end; write it into a file ({SUFFIXES})"
             )
-        refuse_torch_program(path)
         try:
             with open(path, "rb") as file:
                 head = file.read(2)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
-from mptctl.models.export_meta import refuse_torch_program
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORT_READERS, ONNX, load_program, read_exported
 from mptctl.models.records import Adjustment, BiasPath
@@ -122,7 +121,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: the file is missing, cut short, damaged, foreign, or would run code when unpickled.
         UsageError: the package that reads exported models is not installed.
     """
-    refuse_torch_program(path)
     if path.suffix.lower() in EXPORT_READERS:
         exported, weights, arch = read_exported(path)
         meta = CheckpointMeta(

@@ -114,15 +114,6 @@ def parse_export_meta(
     return meta
 
 
-def refuse_torch_program(path: Path) -> None:
-    """Raise CheckpointError for a program of torch.export (.pt2), since loading one runs code in its file."""
-    if path.suffix.lower() == ".pt2":
-        raise CheckpointError(
-            f"{path}: is a program of torch.export (.pt2), which is not read, since torch runs what is in "
-            "it; name the model as ONNX, or its predictions"
-        )
-
-
 def sidecar_path(path: Path) -> Path:
     """The path of the JSON file beside an exported model: ``NAME.onnx.json`` for ``NAME.onnx``."""
     return path.with_name(f"{path.name}.json")

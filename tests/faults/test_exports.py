@@ -38,19 +38,9 @@ def test_row_35_an_export_that_says_something_else_is_not_written(
     assert not sidecar_path(file).exists()
 
 
-@pytest.mark.parametrize("where", ["OLD", "NEW", "teacher"])
-def test_row_65_a_program_of_torch_is_not_read(
-    where: str, runs: Path, tmp_path: Path, mptctl: CommandLine
-) -> None:
+def test_row_65_a_program_of_torch_is_not_read(runs: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    """Torch's own loader of programs runs what is in the file."""
     file = tmp_path / "model.pt2"
     torch.export.save(torch.export.export(torch.nn.Linear(2, 2), (torch.zeros(1, 2),)), file)
-    commands = {
-        "OLD": ("evaluate", file, "new"),
-        "NEW": ("evaluate", "old", file),
-        "teacher": ("train-baseline", "pct-kl", "--old", file, "--name", "taught"),
-    }
-    out = mptctl(*commands[where], "--run-root", runs)
-    assert (out.returncode, out.stdout) == (5, "")
-    assert (
-        "is a program of torch.export (.pt2), which is not read, since torch runs what is in it" in out.stderr
-    )
+    out = mptctl("evaluate", file, "new", "--run-root", runs)
+    assert (out.returncode, out.stdout, "model.pt2: damaged" in out.stderr) == (5, "", True)
