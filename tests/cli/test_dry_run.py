@@ -133,42 +133,6 @@ def test_a_dry_search_decodes_and_writes_nothing(mptctl: CommandLine, unreadable
     assert tree(unreadable) == before
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (("--set", "optim.batch_size=4096"), 2, "optim.batch_size 4096: more than the 32 samples"),
-        (("--set", "data.image_size=16"), 5, "was trained on 8 pixels"),
-        (("--cache-teachers", "--set", "runtime.cache_limit_gb=0.000001"), 2, "runtime.cache_limit_gb"),
-        (("--resume",), 5, "nothing to resume"),
-    ],
-)
-def test_a_dry_run_refuses_what_the_run_would_refuse(
-    mptctl: CommandLine, unreadable: Path, flags: tuple[str, ...], code: int, message: str
-) -> None:
-    before = tree(unreadable)
-    done = mptctl("train-mpt", "--run-root", unreadable, *KEYS, *flags, "--dry-run", "--json")
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert tree(unreadable) == before
-
-
-@pytest.mark.parametrize(
-    ("key", "least"),
-    [("optim.epochs=6", "optim.epochs to at least 7"), ("optim.max_steps=48", "at least 49")],
-)
-def test_elodi_that_never_begins_is_refused_before_anything_else(
-    mptctl: CommandLine, unreadable: Path, key: str, least: str
-) -> None:
-    before = tree(unreadable)
-    flags = ("--run-root", unreadable, *KEYS, "--set", key)
-    # Not even a teacher that is not there is looked for.
-    done = mptctl("train-baseline", "elodi", *flags, "--old", "nobody")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "method.elodi_start_epoch 6" in done.stderr
-    assert least in done.stderr
-    assert tree(unreadable) == before
-
-
 def few_pictures(root: Path, count: int) -> Path:
     """A run root with a split of so many training pictures, of one old class."""
     for part, number in (("train", count), ("val", 2)):

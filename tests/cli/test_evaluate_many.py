@@ -101,26 +101,6 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
     assert both.count("Note: plain.npz does not say which classes it knows") == 1
 
 
-ALONE = (
-    "--report page.html;--markdown -;--junit out.xml;--github;--append-history h.jsonl;"
-    "--save-predictions out;--full"
-)
-
-
-def test_what_is_for_one_update_is_refused_and_nothing_is_written(evaluate: Call) -> None:
-    before = sorted(Path().iterdir())
-    refused = {words: f"{words.split()[0]}: is for one NEW" for words in ALONE.split(";")}
-    refused |= {
-        "--temperature fit": "--temperature: is for one model alone",
-        "./better.npz": "is named twice as NEW",
-    }
-    for words, message in refused.items():
-        done = evaluate("old.npz", "new.npz", "better.npz", *words.split())
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1), words
-        assert message in done.err
-    assert sorted(Path().iterdir()) == before
-
-
 def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
     split = make_split("digits", run_root=Path("runs"))
     num_old = split.classes.num_old

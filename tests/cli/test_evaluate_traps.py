@@ -56,15 +56,6 @@ def test_so_is_a_limit_of_a_slice_in_a_gate_file(call: Call) -> None:
     assert remark.startswith("gate.yaml: slices[1]: max_lost 0.05: is in percent, so that it is 5 of 10,000;")
 
 
-def test_a_page_is_not_written_into_a_file_of_another_kind(call: Call) -> None:
-    for words in (("old.npz", "new.npz"), ("old.npz",)):
-        done = call(*words, "--report", "out.pdf")
-        assert (done.code, done.out) == (2, "")
-        assert "--report out.pdf: needs a name that ends in .html" in done.err
-        assert not Path("out.pdf").exists()
-    assert call("old.npz", "new.npz", "--report", "page.HTM").code == 0
-
-
 def test_models_in_the_wrong_order_are_remarked_where_they_can_be_compared(call: Call) -> None:
     remark = "OLD looks newer than NEW: new.npz predicts 3 classes with 25.00 % errors, old.npz 2 of them"
     swapped = call("new.npz", "old.npz")
@@ -142,8 +133,6 @@ def test_a_release_has_a_tag(mptctl: CommandLine, tmp_path: Path, monkeypatch: p
     assert first["tag"] == "2026-11"
     assert second["tag"].startswith(commit)
     assert "2026-11" in mptctl("history", "h.jsonl").stdout
-    alone = mptctl("evaluate", "old.npz", "new.npz", "--tag", "x")
-    assert (alone.returncode, "--append-history" in alone.stderr) == (2, True)
 
 
 def test_a_release_is_recorded_from_a_folder_that_is_gone(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 
-from mptctl.evaluation.gate.history import History, read_history
+from mptctl.evaluation.gate.history import read_history
 from mptctl.report.documents.ci import annotation, render_github
-from mptctl.report.documents.history import history_document
-from mptctl.report.media.terminal import print_document
 from tests.common import CommandLine, Done
 from tests.report.examples import HOSTILE, example
 
@@ -90,35 +86,6 @@ def test_other_flips_of_the_same_counts_and_other_tags_are_added(evaluate, mptct
     releases = read_history(Path("releases.jsonl")).releases
     assert [each.counts.negative_flips for each in releases] == [40] * 4
     assert [each.tag for each in releases[2:]] == ["a", "b"]
-
-
-def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
-    evaluate(4, *HISTORY)
-    with Path("releases.jsonl").open("a") as file:
-        file.write("{}\n")
-    for done in (evaluate(8, *HISTORY), mptctl("history", "releases.jsonl")):
-        assert (done.returncode, done.stdout) == (4, "")
-        assert "releases.jsonl: line 2 is damaged" in done.stderr
-    assert mptctl("history", "none.jsonl").returncode == 4
-    Path("empty.jsonl").write_text("")
-    assert mptctl("history", "empty.jsonl").returncode == 4
-    for words in (("--out", "x.gif"), ("--out", "releases.jsonl")):
-        assert mptctl("history", "releases.jsonl", *words).returncode == 2
-    assert evaluate(8, "--append-history", "old.npz").returncode == 2
-    assert evaluate(8, "--append-history", "same.svg", "--junit", "same.svg").returncode == 2
-
-
-def test_hostile_names_stay_text(evaluate, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    evaluate(4, *HISTORY)
-    (one,) = read_history(Path("releases.jsonl")).releases
-    text = StringIO()
-    bad = one.model_copy(update={"new": "\x1b[2J[red]" + "x" * 10_000 + "\n::error::"})
-    print_document(
-        history_document(History(releases=[bad])), Console(file=text, width=80, force_terminal=True)
-    )
-    assert "\x1b[2J" not in text.getvalue()
-    assert "[red]" in text.getvalue()
-    assert len(text.getvalue()) < 3000
 
 
 COMMAND = re.compile(r"::(error|warning|notice) title=mptctl gate::[^\r\n]+")

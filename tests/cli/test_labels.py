@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -296,77 +296,6 @@ def test_empty_rows_below_the_table_are_no_rows(drawn: list[dict[str, str]], mpt
     assert json.loads(mptctl(*EVALUATE, "--json").stdout)["labelled"] == 20
 
 
-def _with(place: int, **cells: str) -> Callable[[list[dict[str, str]]], None]:
-    def change(rows: list[dict[str, str]]) -> None:
-        rows[place].update(cells)
-
-    return change
-
-
-def _duplicate(rows: list[dict[str, str]]) -> None:
-    rows.append(rows[0] | {"label": "owl" if rows[0]["label"] != "owl" else "bee"})
-
-
-def _blank(rows: list[dict[str, str]]) -> None:
-    for row in rows:
-        row["label"] = ""
-
-
-def _another_draw(rows: list[dict[str, str]]) -> None:
-    rows[2]["fingerprint"] = rows[2]["fingerprint"].replace("-3-", "-4-", 1)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (_with(4, id="x/9"), "labelled.csv: row 5 was not drawn: its id is x/9"),
-        (_with(4, label="cow"), "labelled.csv: row 5: cow is no class of either model"),
-        (_with(4, label="Cat"), "did you mean cat"),
-        (_with(4, fingerprint="17"), "row 5: 17 is no fingerprint"),
-        (_duplicate, "row 201: "),
-        (_blank, "no row has a label"),
-        (_another_draw, "row 3 is of another draw"),
-        (lambda rows: [row.pop("fingerprint") for row in rows], "no column is called `fingerprint`"),
-    ],
-)
-def test_labels_that_cannot_be_used_are_refused(
-    change: Callable[[list[dict[str, str]]], None],
-    named: str,
-    drawn: list[dict[str, str]],
-    mptctl: CommandLine,
-) -> None:
-    rows = [row | {"label": row["new"]} for row in drawn]
-    change(rows)
-    save(rows)
-    done = mptctl(*EVALUATE, "--max-flip-rate", "3")
-    assert done.returncode == 4
-    assert named in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "named"),
-    [
-        (("--labels", "gone.csv"), 4, "gone.csv: no such file; give the file that disagree --out wrote"),
-        (("--labels", "gone*.csv"), 4, "or give the file that disagree --out wrote"),
-        (("--labels", "labelled.xlsx"), 2, "labelled.xlsx: not a label file; use one of .csv"),
-        (
-            ("--labels", "labelled.csv", "--by", "country", "--metadata", "gone.csv"),
-            4,
-            "gone.csv: no such file; name a file with `id` and the columns",
-        ),
-    ],
-)
-def test_a_missing_file_is_named_with_what_it_should_hold(
-    words: tuple[str, ...], code: int, named: str, drawn: list[dict[str, str]], mptctl: CommandLine
-) -> None:
-    label(drawn)
-    done = mptctl("evaluate", "old.npz", "new.parquet", *words)
-    assert (done.returncode, named in done.stderr) == (code, True)
-    assert "write predictions" not in done.stderr
-    assert "predictions file" not in done.stderr
-
-
 def test_other_predictions_than_those_of_the_draw_are_refused(
     drawn: list[dict[str, str]], mptctl: CommandLine
 ) -> None:
@@ -382,38 +311,6 @@ def test_other_predictions_than_those_of_the_draw_are_refused(
     write_models(new=np.where(NEW == "cat", "Cat", NEW), classes=["bee", "Cat", "dog", "owl"])
     spelled = mptctl("disagree", "old.npz", "new.parquet")
     assert (spelled.returncode, "two spellings" in spelled.stderr) == (4, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("--max-nfr", "50"), "--max-nfr"),
-        (("--max-rel-nfr", "50"), "--max-rel-nfr"),
-        (("--max-er-increase", "1"), "--max-er-increase"),
-        (("--old-classes", "all"), "--old-classes"),
-    ],
-)
-def test_what_labels_cannot_decide_is_refused(
-    words: tuple[str, ...], named: str, drawn: list[dict[str, str]], mptctl: CommandLine
-) -> None:
-    label(drawn)
-    done = mptctl(*EVALUATE, *words)
-    assert (done.returncode, done.stderr.startswith(f"mptctl: {named}: labels of rows")) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("--confidence", "0"), "--confidence 0: must be at least 0.5"),
-        (("--metadata", "new.parquet"), "--metadata: is for --by"),
-    ],
-)
-def test_settings_without_sense_are_refused(
-    words: tuple[str, ...], named: str, drawn: list[dict[str, str]], mptctl: CommandLine
-) -> None:
-    label(drawn)
-    done = mptctl(*EVALUATE, *words)
-    assert (done.returncode, named in done.stderr) == (2, True)
 
 
 def test_files_say_why_labels_cannot_be_used(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
