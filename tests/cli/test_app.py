@@ -159,7 +159,17 @@ def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path)
 
 def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path / "runs")
+    for name in ("old", "new"):
+        (tmp_path / "broken" / name).mkdir(parents=True)
+        (tmp_path / "broken" / name / "best.pt").write_text("weights")
+    (tmp_path / "broken" / "split.json").write_text("{")
     lines = [
+        "train-old --run-root broken",
+        "train-mpt --run-root broken",
+        "train-baseline no-treatment --run-root broken",
+        "tune --run-root broken",
+        "evaluate old new --run-root broken",
+        "import broken/old/best.pt --arch resnet18 --class-names names.txt --run-root broken",
         "split imagefolder --data-root nowhere",
         "split digits --old-classes nowhere",
         "import x.pt --arch resnet18 --class-names x --run-root empty",

@@ -18,17 +18,6 @@ def logits(path: str, columns: int, seed: int, labels: np.ndarray = LABELS) -> N
     np.savez(path, id=IDS, label=labels, logits=rng.normal(size=(8, columns)), classes=np.arange(columns))
 
 
-def test_the_table_fits_80_columns_and_is_plain_in_a_pipe(call: Call) -> None:
-    done = call("old.npz", "new.npz")
-    assert done.code == 0
-    assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "\x1b" not in done.out
-    assert "6 test samples of old classes" in done.out
-    assert "old right          3          2" in done.out
-    assert "33.33 %" in done.out
-    assert done.err == ""
-
-
 def test_parts_and_patterns_are_found_below_the_run_root_too_and_never_written_over(call: Call) -> None:
     Path("elsewhere/prod").mkdir(parents=True)
     Path("old.npz").rename("elsewhere/prod/part-0.npz")

@@ -44,6 +44,7 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
         evaluate(20, *HISTORY, "--max-nfr", "5").returncode == 3
     )  # what failed is a release that was held back
     assert evaluate(8, *HISTORY, "--max-nfr", "5").returncode == 0
+    assert evaluate(8, *HISTORY, "--max-nfr", "5", "--confidence", "0.95").returncode == 3
     again = evaluate(8, *HISTORY, "--max-nfr", "5")
     assert (again.returncode, "not added, since it is release 3 already: releases.jsonl" in again.stderr) == (
         0,
@@ -52,17 +53,22 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
     shown = mptctl("history", "releases.jsonl")
     assert shown.returncode == 0
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
-    assert [line.split()[-1] for line in shown.stdout.splitlines()[1:4]] == ["ungated", "failed", "passed"]
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[1:5]] == [
+        "ungated",
+        "failed",
+        "passed",
+        "undecided",
+    ]
     assert shown.stdout.endswith("NFR from 2.00 % to 10.00 %.\n")
     page = json.loads(mptctl("history", "releases.jsonl", "--json").stdout)
-    assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04])
+    assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04, 0.04])
     for name in ("releases.png", "releases.svg"):
         done = mptctl("history", "releases.jsonl", "--out", name)
         assert (done.returncode, done.stderr) == (0, f"wrote {name}\n")
     with Image.open("releases.png") as picture:
         assert picture.size[0] > 500
     svg = Path("releases.svg").read_text()
-    for verdict in ("ungated", "failed", "passed"):
+    for verdict in ("ungated", "failed", "passed", "undecided"):
         assert verdict in svg
     mptctl("history", "releases.jsonl", "--out", "releases.svg")
     assert Path("releases.svg").read_text() == svg

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -123,13 +122,3 @@ def test_a_long_curve_is_thinned_for_the_figure_but_its_minimum_is_over_all_step
     assert min(point.er_all for point in curve) == min(point.er_all for point in brute)
     assert curve[-1].nfr == brute[-1].nfr
     assert curve[0] == brute[0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 4, 400)
-    curve = curve_of(rng.normal(size=(400, 4)), labels, "01", np.ones(400, dtype=bool))
-    nfr = [point.nfr for point in curve]
-    assert nfr == sorted(nfr, reverse=True)
-    assert nfr[0] > nfr[-1]

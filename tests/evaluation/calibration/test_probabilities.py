@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from mptctl.evaluation.calibration.bins import calibrate
@@ -35,35 +34,6 @@ def test_a_table_by_hand() -> None:
     first = 0.1 + 0.6 + 0.45
     second = 0.1 + (1 - 0.4) + (1 - 0.55)
     assert scores.cwece == pytest.approx((first + second) / 3 / 2)
-
-
-def test_samples_of_one_bin_share_it() -> None:
-    # Class 0 twice in the bin (.6, .667], once true: |1/2 - .63| * 2/2.
-    p = np.array([[0.62, 0.38], [0.64, 0.36]])
-    scores = score_probabilities(np.log(p), np.array([0, 1]))
-    assert scores.cwece == pytest.approx((0.13 + 0.13) / 2)
-
-
-def test_a_second_formula_agrees() -> None:
-    logits, truth = random_logits()
-    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    onehot = np.eye(6)[truth]
-    scores = score_probabilities(logits, truth)
-    assert scores.brier == pytest.approx(float(((p - onehot) ** 2).sum(1).mean()), rel=1e-12)
-    assert scores.nll == pytest.approx(
-        float(F.cross_entropy(torch.from_numpy(logits), torch.from_numpy(truth))), rel=1e-12
-    )
-    errors = []
-    for k in range(6):
-        bins = np.ceil(p[:, k] * 15).clip(1, 15) - 1
-        errors.append(
-            sum(
-                (bins == b).mean() * abs(onehot[bins == b, k].mean() - p[bins == b, k].mean())
-                for b in range(15)
-                if (bins == b).any()
-            )
-        )
-    assert scores.cwece == pytest.approx(float(np.mean(errors)), rel=1e-12)
 
 
 def test_confidence_gives_torchmetrics_ece_and_mce() -> None:

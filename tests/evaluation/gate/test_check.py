@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -21,14 +19,6 @@ def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Co
 
 
 TABLE = counts(880, 20, 50, 50)  # NFR 2 %, ER_old 10 %, ER_new 7 %
-
-
-@pytest.mark.parametrize(("limit", "passed"), [(0.0199, False), (0.02, True), (0.03, True)])
-def test_nfr_is_held_against_its_limit(limit: float, passed: bool) -> None:
-    gate = check_gate(TABLE, Limits(max_nfr=limit))
-    assert gate.passed is passed
-    assert gate.failed == ([] if passed else ["max-nfr"])
-    assert gate.max_nfr == limit
 
 
 @pytest.mark.parametrize("flips", range(1, 100))
@@ -49,102 +39,16 @@ def test_with_a_confidence_the_upper_bound_must_pass() -> None:
     assert not check_gate(TABLE, Limits(max_nfr=bound[1] + 1e-6, confidence=0.99)).passed
 
 
-def test_every_limit_that_fails_is_named() -> None:
-    gate = check_gate(TABLE, Limits(max_nfr=0.01, max_rel_nfr=0.3, max_er_increase=-0.05))
-    # Rel-NFR = .02 / (.9 * .07) = 31.7 %; the error falls by 3 points.
-    assert gate.failed == ["max-nfr", "max-rel-nfr", "max-er-increase"]
-    assert [check.value for check in gate.checks] == pytest.approx([0.02, 0.02 / 0.063, -0.03])
-    assert "NFR 2.00 % exceeds the limit of 1 %" in gate.checks[0].message
-    one = check_gate(TABLE, Limits(max_nfr=0.03, max_rel_nfr=0.3))
-    assert one.failed == ["max-rel-nfr"]
-
-
-def test_error_increase_uses_the_bound_of_its_interval() -> None:
-    assert check_gate(TABLE, Limits(max_er_increase=-0.029)).passed
-    gate = check_gate(TABLE, Limits(max_er_increase=-0.029, confidence=0.95))
-    assert gate.failed == ["max-er-increase"]
-    tested = gate.checks[0].tested
-    assert tested is not None
-    assert -0.03 < tested < 0
-
-
-@pytest.mark.parametrize("confidence", [None, 0.95])
-def test_a_gate_on_a_rate_that_is_not_defined_fails(confidence: float | None) -> None:
-    perfect = counts(95, 0, 5, 0)
-    gate = check_gate(perfect, Limits(max_rel_nfr=1.0, confidence=confidence))
-    assert gate.failed == ["max-rel-nfr"]
-    assert gate.checks[0].value is None
-    assert "n/a" in gate.checks[0].message
-
-
 @pytest.mark.parametrize("level", [0.0, 1e-9, 0.4999, 1.0, 95.0, float("inf"), float("nan")])
 def test_a_confidence_outside_its_range_is_a_usage_error(level: float) -> None:
     with pytest.raises(UsageError, match="--confidence"):
         Limits(confidence=level)
 
 
-@pytest.mark.parametrize(
-    ("name", "beyond"),
-    [("max_nfr", 1.01), ("max_lost", 1.01), ("max_rel_nfr", None), ("max_er_increase", 1.01)],
-)
-def test_a_limit_that_is_no_number_or_that_no_rate_can_reach_is_a_usage_error(
-    name: str, beyond: float | None
-) -> None:
-    least = -1.01 if name == "max_er_increase" else -0.01
-    for limit in (math.inf, -math.inf, math.nan, least, *([] if beyond is None else [beyond])):
-        with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
-            Limits(**{name: limit})  # type: ignore[arg-type]
-
-
-def test_a_limit_on_rel_nfr_above_the_number_of_samples_is_a_usage_error() -> None:
-    most = counts(0, 1, 999, 0)  # one flip, the only right answer before and the only wrong one now
-    gate = check_gate(most, Limits(max_rel_nfr=1000))
-    assert gate.checks[0].value == pytest.approx(1000)
-    with pytest.raises(
-        UsageError, match=r"--max-rel-nfr 100100: Rel-NFR of 1,000 samples is never above 100,000 %"
-    ):
-        check_gate(most, Limits(max_rel_nfr=1001))
-
-
-@pytest.mark.parametrize(("limit", "passed"), [(0.0222, False), (0.0223, True)])
-def test_lost_is_held_against_its_limit(limit: float, passed: bool) -> None:
-    gate = check_gate(TABLE, Limits(max_lost=limit))  # 20 of 900
-    assert gate.passed is passed
-    assert gate.max_lost == limit
-    assert gate.checks[0].value == pytest.approx(20 / 900)
-    bound = exact_interval(20, 900, 0.95)
-    assert check_gate(TABLE, Limits(max_lost=limit, confidence=0.95)).checks[0].tested == bound[1]
-
-
-def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
-    table = counts(16, 0, 2, 2)
-    limits = Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1, confidence=0.99)
-    gate = check_gate(table, limits)
-    assert gate.failed == ["max-nfr", "max-lost", "max-rel-nfr", "max-er-increase"]
-    for check in gate.checks:
-        assert check.value is not None
-        assert check.tested is not None
-        assert check.tested > check.value + 0.05
-    assert check_gate(table, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1)).passed
-
-
 class TestThreeAnswers:
     """With a confidence the two-sided interval answers. Of 20 flips in 1000 it is 1.2258 % to 3.0720 %: 20 or more
     come up with 2.5 % at the first rate, and 20 or fewer at the second.
     """
-
-    @pytest.mark.parametrize(
-        ("limit", "answer"),
-        [(0.0122, "fail"), (0.0123, "undecided"), (0.0307, "undecided"), (0.0308, "pass")],
-    )
-    def test_the_whole_interval_decides(self, limit: float, answer: str) -> None:
-        gate = check_gate(TABLE, Limits(max_nfr=limit, confidence=0.95))
-        assert (gate.answer, gate.passed) == (answer, answer == "pass")
-        check = gate.checks[0]
-        assert check.interval == pytest.approx((0.012258, 0.030720), abs=1e-6)
-        assert check.answer == answer
-        assert (check.more_samples is None) == (answer != "undecided")
-        assert gate.failed == ([] if answer == "pass" else ["max-nfr"])
 
     def test_neither_what_is_undecided_nor_what_is_undefined_passes(self) -> None:
         both = check_gate(TABLE, Limits(max_nfr=0.025, max_lost=0.001, confidence=0.95))
@@ -184,20 +88,3 @@ class TestThreeAnswers:
         check = check_gate(TABLE, Limits(max_nfr=0.02, confidence=0.95)).checks[0]
         assert (check.answer, check.more_samples) == ("undecided", None)
         assert "no number of samples within reach" in check.message
-
-
-class TestConditions:
-    """Conditions that fail every limit, and without a limit nothing."""
-
-    def test_one_and_the_same_model(self) -> None:
-        same = counts(950, 0, 0, 50)
-        gate = check_gate(same, Limits(max_nfr=0.5), identical=True)
-        assert gate.failed == ["identical"]
-        assert "nothing was compared" in gate.checks[0].message
-        assert (gate.checks[0].limit, gate.checks[0].value) == (None, None)
-        assert check_gate(same, Limits(), identical=True).passed
-        assert check_gate(same, Limits(confidence=0.9), identical=True).passed
-        assert check_gate(same, Limits(max_nfr=0.5, allow_identical=True), identical=True).passed
-        assert check_gate(TABLE, Limits(max_nfr=0.01, allow_identical=True), identical=True).failed == [
-            "max-nfr"
-        ]

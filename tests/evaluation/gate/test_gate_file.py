@@ -103,16 +103,6 @@ def test_limits_are_listed_with_slice_interval_and_waived(judged: Any) -> None:
     assert rows["must-keep"].value == 0
 
 
-@pytest.mark.parametrize(("flag", "file"), [(0.2, "5"), (0.05, "20")])
-def test_of_flag_and_file_the_stricter_holds(judged: Any, flag: float, file: str) -> None:
-    gate = judged(f"limits: {{max_nfr: {file}}}", max_nfr=flag)
-    assert gate.max_nfr == pytest.approx(0.05)
-    assert gate.answer == "fail"
-    both = judged("confidence: 0.8\nlimits: {max_nfr: 20}", max_lost=0.9, confidence=0.9)
-    assert (both.confidence, both.max_nfr, both.max_lost) == (0.9, pytest.approx(0.2), 0.9)
-    assert judged("confidence: 0.95\nlimits: {max_nfr: 20}", confidence=0.9).confidence == 0.95
-
-
 def test_what_flags_say_otherwise_is_said_with_what_holds(tmp_path: Path) -> None:
     path = tmp_path / "g.yaml"
     path.write_text("confidence: 0.95\nlimits: {max_nfr: 2, max_lost: 5}")
@@ -200,18 +190,6 @@ class TestWaivers:
             ", {id: test/00039, reason: r, owner: o, expires: 2027-01-01}]\n"
         )
         assert judged("limits: {max_nfr: 50}\n" + replaced).passed
-
-    def test_one_that_is_not_needed_any_more_is_said(self, judged: Any) -> None:
-        gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00001"))
-        assert gate.passed
-        assert [(row.name, row.flips) for row in gate.waivers] == [("test/00001", 0)]
-
-
-def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> None:
-    (tmp_path / "keep.txt").write_text("test/00000\n\ntest/00037\n")
-    gate = judged("must_keep: {file: keep.txt, ids: [test/00001]}")
-    assert gate.limits[0].value == pytest.approx(1 / 3)
-    assert "1 of the samples that must be kept flipped (test/00037)" in gate.checks[0].message
 
 
 class TestWhatCannotFlip:

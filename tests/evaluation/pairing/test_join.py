@@ -110,13 +110,6 @@ def test_ids_that_are_numbers_in_one_file_and_text_in_the_other(tmp_path: Path, 
         compare(read_predictions(numbers), read_predictions(text))
 
 
-@pytest.mark.parametrize("ids", [[1, 2], ["1", "2"]])
-def test_integers_of_a_csv_match_integers_and_text(tmp_path: Path, ids: list[Any]) -> None:
-    table = write(tmp_path / "old.csv", id=[1, 2], label=["a", "b"], pred=["a", "b"])
-    other = write(tmp_path / "new.parquet", id=ids, label=["a", "b"], pred=["a", "a"])
-    assert compare(read_predictions(table), read_predictions(other)).counts.negative_flips == 1
-
-
 # Ids at the ends of int64, at the end of uint64, and of a length in between.
 LONG = [[2**63 - 1, -(2**63), 5], [2**64 - 1, 2**63, 5], [1234567890123456789, 10**18, 5]]
 
@@ -165,24 +158,6 @@ def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(
         )
     with pytest.raises(DataError, match=rf"old\.parquet: {named}"):
         compare(*(read_predictions(tmp_path / f"{name}.parquet") for name in ("old", "new")))
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        ([0, 0, 0], r"new: 1 ids stand there more than once \(0\)"),
-        ([0, 1, 1], r"new: 1 ids stand there more than once \(1\)"),
-        ([0, 1], r"lacks 1 of its ids \(2\)"),
-        ([0, 1, 3], r"lacks 1 of its ids \(2\) and has 1 ids more \(3\)"),
-        ([0, 1, 2, 3], r"has 1 ids more \(3\)"),
-        ([5, 6, 7], r"lacks 3 of its ids \(0, 1, 2\)"),
-    ],
-)
-def test_every_join_that_is_not_one_to_one_is_found(ids: list[int], message: str) -> None:
-    old = build_predictions("old", np.arange(3), np.zeros(3, dtype=int), np.zeros(3, dtype=int))
-    values = np.zeros(len(ids), dtype=int)
-    with pytest.raises(DataError, match=message):
-        pair({"old": old, "new": build_predictions("new", np.array(ids), values, values)})
 
 
 def test_the_first_of_many_chosen_samples_are_found_in_the_order_of_their_ids_as_text(tmp_path: Path) -> None:

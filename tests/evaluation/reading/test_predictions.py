@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.reading.answers import answers_from_logits
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, row_blocks
@@ -102,13 +102,6 @@ def test_what_is_saved_reads_back(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.npz"]
 
 
-def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    made = build_predictions("x", np.array(IDS), np.array(LABELS), np.array(LABELS))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be written"):
-        save_predictions(made, tmp_path / "file" / "p.npz")
-
-
 def test_minus_infinity_is_a_class_that_is_never_answered() -> None:
     logits = np.array([[-np.inf, 1.0], [-np.inf, -np.inf]])
     assert build_predictions("x", np.arange(1), np.array([0]), logits=logits[:1]).preds.tolist() == ["1"]
@@ -189,13 +182,6 @@ def test_answers_and_logits_become_predictions() -> None:
 def test_without_names_columns_are_numbers() -> None:
     found = InMemory.of([0, 1, 2]).predictions("old", np.eye(3), is_old=True)
     assert (found.preds.tolist(), found.counted) == (["0", "1", "2"], True)
-
-
-def test_lengths_that_do_not_fit() -> None:
-    with pytest.raises(DataError, match="ids: 1 rows for 2 labels"):
-        InMemory.of([0, 1], ids=["a"])
-    with pytest.raises(DataError, match="new: 3 rows for 2 labels"):
-        InMemory.of([0, 1]).predictions("new", [0, 1, 1])
 
 
 def test_confidences_by_hand() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +66,6 @@ def test_logits_in_parts(tmp_path: Path) -> None:
     assert found.logits is not None
     assert found.logits.shape == (4, 2)
     assert found.preds.tolist() == ["0", "1", "0", "1"]
-
-
-def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"part-\*\.parquet: matches no file") as caught:
-        read_predictions(tmp_path / "part-*.parquet")
-    assert caught.value.exit_code == 4
 
 
 def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
@@ -156,9 +149,3 @@ def test_labels_of_two_types_that_one_model_knows_are_its_classes() -> None:
     assert not any("are names" in warning for warning in compare(threes, whole).warnings)
     same = build_predictions("new", ids, labels, np.array(["cat", "3"]), classes=("3", "cat"))
     assert any("are names" in warning for warning in compare(threes, same).warnings)
-
-
-def test_a_fifo_is_there_and_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "p.csv")
-    with pytest.raises(DataError, match=r"p\.csv: is no plain file; .* save them in a file"):
-        read_predictions(tmp_path / "p.csv")

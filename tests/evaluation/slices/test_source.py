@@ -73,16 +73,6 @@ def test_a_crossing_in_two_orders_is_tested_once(twenty: Pair, path: Path) -> No
     assert once.slices
 
 
-def test_columns_of_the_predictions_themselves(twenty: Pair, path: Path) -> None:
-    old, _ = twenty
-    write(path, id=IDS, label=old.labels.tolist(), pred=old.preds.tolist(), country=COUNTRY)
-    assert {row.by["country"]: row.n for row in sliced(twenty, path, [("country",)]).slices} == {
-        "de": 7,
-        "it": 6,
-        "": 1,
-    }
-
-
 @pytest.mark.parametrize("form", [".npz", ".parquet"])
 def test_booleans_are_true_and_false_in_all_forms_that_have_them(
     twenty: Pair, tmp_path: Path, form: str
@@ -90,13 +80,6 @@ def test_booleans_are_true_and_false_in_all_forms_that_have_them(
     path = write(tmp_path / f"side{form}", id=IDS, flag=[True] * 5 + [False] * 15)
     rows = {row.by["flag"]: row.n for row in sliced(twenty, path, [("flag",)]).slices}
     assert rows == {"true": 5, "false": 9}  # of samples 1 to 14
-
-
-def test_small_slices_are_counted_and_not_tested(twenty: Pair, path: Path) -> None:
-    write(path, id=IDS, country=COUNTRY)
-    report = sliced(twenty, path, [("country",)], min_slice=7)
-    assert [row.by for row in report.slices] == [{"country": "de"}]
-    assert (report.small_slices, report.slices[0].q) == (2, pytest.approx(0.5))
 
 
 @pytest.mark.parametrize("seed", range(5))
