@@ -89,6 +89,21 @@ FEW_LABELS = [
     Case("disagree old.npz new.npz --out few.csv", 2, "few.csv"),
     Case("disagree old.npz new.npz --pictures photos/val", 2, "--pictures"),
     Case("disagree old.npz old.npz", 4, "old.npz"),
+    Case(
+        "disagree few.csv o.csv --strata confidence",
+        2,
+        "OLD has neither `logits` nor `confidence`",
+        before=written("o.csv", "id,pred\na,bee\nb,bee\n"),
+    ),
+    *(
+        Case(
+            "disagree few.csv o.csv",
+            4,
+            f"a class is called {name}",
+            before=written("o.csv", f"id,pred\na,{name}\nb,bee\n"),
+        )
+        for name in ("other", "Other", "UNSURE")
+    ),
     Case("disagree old gone", 5, "gone"),
     Case("disagree old.npz new.npz", 6, "new.npz", before=_nan),
     Case("disagree old.npz new.npz --out file/rows.csv", 7, "file"),

@@ -72,7 +72,11 @@ CASES = [
     Case(IMPORT, named="runs/new/best.pt", files=("runs/new/best.pt",)),
     Case(f"{IMPORT} --run-root other --recipe digits", files=("other/new/best.pt",)),
     Case(f"{IMPORT} --overwrite".replace("new", "mpt-kl"), files=("runs/mpt-kl/best.pt",)),
-    Case(IMPORT.replace("new", "mpt-kl"), 2, "mpt-kl"),
+    Case(
+        IMPORT.replace("new", "mpt-kl"),
+        2,
+        "already holds a run; write anew with --overwrite, or use another --name",
+    ),
     Case(f"{IMPORT} --run-root other", 2, "--recipe"),
     Case(IMPORT.replace("digits-net", "resnet19"), 2, "resnet19"),
     Case("import weights.pt --class-names digits.txt --name new", 2, "--arch"),

@@ -11,12 +11,11 @@ from typing import get_args
 import pytest
 import typer
 
-from mptctl import __version__
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
 from mptctl.names import Distance, OnBad, Order, PlaceKind, Verify
-from tests.common import CommandLine, Done, command, environment
+from tests.common import CommandLine, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = dict(shown_commands(app))
@@ -137,15 +136,6 @@ def test_every_verb_that_prints_json_says_in_which_form() -> None:
 def test_choices_are_the_names_that_the_program_knows(verb: str, flag: str, names: object) -> None:
     (found,) = (param for param in COMMANDS[verb].params if param.name == flag)
     assert found.display_type(typer.Context(COMMANDS[verb])) == f"<{'|'.join(get_args(names))}>"
-
-
-@pytest.mark.parametrize(("line", "message"), [("train-mpt --kk 3", "--kk"), ("train-old", "mptctl split")])
-def test_a_process_ends_with_one_line_and_its_code(line: str, message: str, tmp_path: Path) -> None:
-    out = subprocess.run(
-        command(*line.split()), capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False
-    )
-    assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1), out.stderr
-    assert message in out.stderr
 
 
 def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path) -> None:
@@ -273,10 +263,6 @@ def test_debug_shows_the_traceback(
     assert out.returncode == 2
     assert "Traceback" in out.stderr
     assert "Traceback" not in mptctl("train-old", "--run-root", tmp_path).stderr
-
-
-def test_the_version_is_printed(mptctl: CommandLine) -> None:
-    assert mptctl("--version") == Done(0, f"mptctl {__version__}\n", "")
 
 
 def test_what_triton_holds_is_freed_before_the_program_ends() -> None:

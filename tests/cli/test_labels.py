@@ -322,22 +322,6 @@ def test_files_say_why_labels_cannot_be_used(drawn: list[dict[str, str]], mptctl
     assert "no row has a label" in error.get("message", "")
 
 
-@pytest.mark.parametrize("name", ["other", "Other", "UNSURE"])
-def test_a_class_that_reads_as_no_class_is_refused(name: str, mptctl: CommandLine) -> None:
-    write_models(new=np.where(NEW == "bee", name, NEW), classes=[name, "cat", "dog", "owl"])
-    done = mptctl("disagree", "old.npz", "new.parquet")
-    assert (done.returncode, f"a class is called {name}" in done.stderr) == (4, True)
-
-
-def test_flags_without_labels_are_refused(mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", "old.npz", "new.parquet", "--max-flip-rate", "2")
-    assert (done.returncode, "--labels FILE" in done.stderr) == (2, True)
-    many = mptctl("disagree", "old.npz", "new.parquet", "--draw", "201")
-    assert (many.returncode, "--draw 201" in many.stderr) == (2, True)
-    strata = mptctl("disagree", "old.npz", "new.parquet", "--strata", "confidence")
-    assert (strata.returncode, "OLD has neither `logits` nor `confidence`" in strata.stderr) == (2, True)
-
-
 def test_strata_of_confidence(mptctl: CommandLine) -> None:
     """OLD is sure of its first 50 of 200, NEW of its last 30; confidences stand in a column, and in logits."""
     place = np.cumsum(DIFFER) - 1
