@@ -109,13 +109,6 @@ def test_rates_by_hand() -> None:
     assert observed_rates(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
-def test_a_method_and_itself_are_within_noise() -> None:
-    (one,) = updates(1, 0.2)
-    values, draws = difference([one, one], "nfr")
-    assert (draws == 0).all()
-    assert interval_of_mean(values, draws) == (0.0, 0.0)
-
-
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_not(seeds: int) -> None:
     equal = [each for seed in range(seeds) for each in updates(seed, 0.2, 0.2)]

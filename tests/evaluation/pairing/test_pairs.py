@@ -15,16 +15,6 @@ def model(name: str, ids: list[str], labels: list[str] | None = None) -> Predict
     return build_predictions(name, np.array(ids), values, values)
 
 
-def test_samples_are_matched_in_any_order() -> None:
-    one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
-    two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
-    pairing = pair({"old": one, "new": two})
-    assert pairing.find(["x", "y", "z"]) == {"x": 0, "y": 1}
-    assert pairing.vocabulary == ("a", "b", "c")
-    assert pairing.truth.tolist() == [0, 1]
-    assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
-
-
 def test_a_third_model_is_matched_too() -> None:
     with pytest.raises(DataError, match="three: against one"):
         pair({"old": model("one", ["a"]), "new": model("two", ["a"]), "baseline": model("three", ["b"])})
