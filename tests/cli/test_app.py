@@ -6,15 +6,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
-import typer
 
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
-from mptctl.names import Distance, OnBad, Order, PlaceKind, Verify
 from tests.common import CommandLine, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -123,21 +120,6 @@ def test_every_verb_that_prints_json_says_in_which_form() -> None:
         assert (f"`{verb} --dry-run --json`" in said) == ({"--json", "--dry-run"} <= flags), verb
 
 
-@pytest.mark.parametrize(
-    ("verb", "flag", "names"),
-    [
-        ("split", "kind", PlaceKind),
-        ("split", "order", Order),
-        ("split", "verify", Verify),
-        ("split", "on_bad", OnBad),
-        ("train-mpt", "distance", Distance),
-    ],
-)
-def test_choices_are_the_names_that_the_program_knows(verb: str, flag: str, names: object) -> None:
-    (found,) = (param for param in COMMANDS[verb].params if param.name == flag)
-    assert found.display_type(typer.Context(COMMANDS[verb])) == f"<{'|'.join(get_args(names))}>"
-
-
 def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -213,6 +195,20 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
     )  # fmt: skip
     assert out.returncode == 0, out.stderr.splitlines()[-1]
     assert out.stderr.count("\n") == len(lines) - 1
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("mptctl bench lo", ["loader"]), ("mptctl split --ol", ["--old-fraction", "--old-classes"])],
+)
+def test_a_shell_completes_commands_and_flags(line: str, completed: list[str], tmp_path: Path) -> None:
+    script = "import sys; sys.argv = ['mptctl']\nfrom mptctl.__main__ import main\nmain()\n"
+    asked = {"_MPTCTL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        env=environment(**asked), cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == completed, done.stderr
 
 
 def test_a_fault_that_nobody_foresaw_is_one_line_too(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,8 @@ from mptctl.training.estimate import SizedModel, estimate_run
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Done, short_recipe
+from tests.common import CommandLine, short_recipe
 
-CommandLine = Callable[..., Done]
 KEYS = ("--recipe", "digits", "--device", "cpu", "--set", "optim.batch_size=4")
 VERBS = [
     ("train-old",),

@@ -22,10 +22,10 @@ def test_parts_and_patterns_are_found_below_the_run_root_too_and_never_written_o
     Path("elsewhere/prod").mkdir(parents=True)
     Path("old.npz").rename("elsewhere/prod/part-0.npz")
     for name in ("prod/part-0.npz", "prod/part-*.npz", "elsewhere/prod"):
-        assert call(name, "new.npz", "--run-root", "elsewhere").code == 0
+        assert call(name, "new.npz", "--run-root", "elsewhere").returncode == 0
     done = call("elsewhere/prod", "new.npz", "--markdown", "elsewhere/prod/part-0.npz")
-    assert (done.code, done.out) == (2, "")
-    assert "is read by this call" in done.err
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is read by this call" in done.stderr
 
 
 def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
@@ -35,14 +35,14 @@ def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
         *("o.npz", "n.npz", "--json", "--report", "out/page.html"),
         *("--markdown", "comment.md", "--save-predictions", "kept"),
     )
-    assert done.code == 0
-    json.loads(done.out)
+    assert done.returncode == 0
+    json.loads(done.stdout)
     assert Path("out/page.html").read_text().startswith("<!doctype html>")
     assert Path("comment.md").read_text().startswith("### ")
     for name in ("out/page.html", "comment.md", "kept/old.npz", "kept/new.npz"):
-        assert f"wrote {name}" in done.err
-    again = json.loads(call("kept/old.npz", "kept/new.npz", "--json").out)
-    first = json.loads(done.out)
+        assert f"wrote {name}" in done.stderr
+    again = json.loads(call("kept/old.npz", "kept/new.npz", "--json").stdout)
+    first = json.loads(done.stdout)
     for page in (again, first):
         for model in ("old", "new"):
             page[model].pop("name")
@@ -56,8 +56,8 @@ def test_integer_ids_are_saved_so_that_both_files_match(call: Call, first: int) 
     Path("n.csv").write_text(
         "id,label,pred\n" + "".join(f"{i},{y},a\n" for i, y in zip(ids, "aba", strict=True))
     )
-    assert call("o.npz", "n.csv", "--save-predictions", "kept").code == 0
-    again = json.loads(call("kept/old.npz", "kept/new.npz", "--json").out)
+    assert call("o.npz", "n.csv", "--save-predictions", "kept").returncode == 0
+    again = json.loads(call("kept/old.npz", "kept/new.npz", "--json").stdout)
     assert (again["counts"]["negative_flips"], again["worst_flips"][0]["id"]) == (1, str(first + 1))
 
 
@@ -70,13 +70,13 @@ def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
         "old.npz", "new.npz", "--metadata", "meta.csv", "--by", "country,<b>device|</b>", "--by", "class",
     )  # fmt: skip
     done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
-    assert done.code == 0, done.err
-    assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "country=de," in done.out  # the name goes on in the next line
-    assert "<b>device|</b>=p" in done.out
+    assert done.returncode == 0, done.stderr
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert "country=de," in done.stdout  # the name goes on in the next line
+    assert "<b>device|</b>=p" in done.stdout
     assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
     assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00 % |" in Path("page.md").read_text()
-    page = json.loads(call(*words, "--min-slice", "4", "--json").out)
+    page = json.loads(call(*words, "--min-slice", "4", "--json").stdout)
     assert [row["by"] for row in page["slices"]] == [{"class": "0"}, {"country": "de", "<b>device|</b>": "p"}]
     assert page["small_slices"] == 2
     row = page["slices"][0]

@@ -19,7 +19,7 @@ from tests.evaluation.files import write
 
 def test_where_both_streams_go_to_one_place_the_verdict_is_said_once_and_last(call: Call) -> None:
     apart = call("old.npz", "new.npz", "--max-nfr", "2")
-    assert apart.err.startswith("mptctl: gate failed: --max-nfr")
+    assert apart.stderr.startswith("mptctl: gate failed: --max-nfr")
     np.savez("right.npz", id=IDS, label=LABELS, pred=LABELS)
     for words in (("new.npz",), ("new.npz", "right.npz")):
         done = subprocess.run(
@@ -46,35 +46,35 @@ def test_a_limit_that_looks_like_a_fraction_is_remarked(call: Call, limit: str, 
         (("--max-nfr", limit), "--max-nfr"),
         (("--gate", "gate.yaml"), "gate.yaml: limits: max_nfr"),
     ):
-        remarks = json.loads(call("old.npz", "new.npz", *words, "--json").out)["warnings"]
+        remarks = json.loads(call("old.npz", "new.npz", *words, "--json").stdout)["warnings"]
         assert remarks == [each.format(name) for each in said]
 
 
 def test_so_is_a_limit_of_a_slice_in_a_gate_file(call: Call) -> None:
     Path("gate.yaml").write_text("slices: [{by: {class: 0}, max_nfr: 2}, {by: {class: 0}, max_lost: 0.05}]")
-    (remark,) = json.loads(call("old.npz", "new.npz", "--gate", "gate.yaml", "--json").out)["warnings"]
+    (remark,) = json.loads(call("old.npz", "new.npz", "--gate", "gate.yaml", "--json").stdout)["warnings"]
     assert remark.startswith("gate.yaml: slices[1]: max_lost 0.05: is in percent, so that it is 5 of 10,000;")
 
 
 def test_models_in_the_wrong_order_are_remarked_where_they_can_be_compared(call: Call) -> None:
     remark = "OLD looks newer than NEW: new.npz predicts 3 classes with 25.00 % errors, old.npz 2 of them"
     swapped = call("new.npz", "old.npz")
-    assert (swapped.code, swapped.out) == (4, "")
-    assert "old.npz: does not know 1 of the 3 old classes (2); were OLD and NEW swapped?" in swapped.err
+    assert (swapped.returncode, swapped.stdout) == (4, "")
+    assert "old.npz: does not know 1 of the 3 old classes (2); were OLD and NEW swapped?" in swapped.stderr
     Path("classes.txt").write_text("0\n1\n")
     known = call("new.npz", "old.npz", "--old-classes", "classes.txt")
-    assert remark in " ".join(known.out.split())
-    assert "looks newer" not in call("old.npz", "new.npz").out
+    assert remark in " ".join(known.stdout.split())
+    assert "looks newer" not in call("old.npz", "new.npz").stdout
     # Without class lists a model knows what it predicts.
     np.savez("new.npz", id=IDS, label=LABELS, pred=NEW)
     np.savez("old.npz", id=IDS, label=LABELS, pred=OLD)
-    assert remark in " ".join(call("new.npz", "old.npz").out.split())
+    assert remark in " ".join(call("new.npz", "old.npz").stdout.split())
     # A class that is predicted for none of its few samples may still be known.
     rare = np.concatenate([LABELS, np.zeros(40, dtype=int)])
     ids = [f"{i}" for i in range(len(rare))]
     np.savez("rare-old.npz", id=ids, label=rare, pred=rare)
     np.savez("rare-new.npz", id=ids, label=rare, pred=np.where(rare == 2, 1, rare))
-    assert "looks newer" not in call("rare-old.npz", "rare-new.npz").out
+    assert "looks newer" not in call("rare-old.npz", "rare-new.npz").stdout
 
 
 def test_letters_and_digits_as_labels_bring_no_warning(call: Call) -> None:
@@ -83,7 +83,7 @@ def test_letters_and_digits_as_labels_bring_no_warning(call: Call) -> None:
             np.savez(
                 f"{name}.npz", id=IDS, label=np.array([*names])[LABELS], pred=np.array([*names])[answers]
             )
-        said = json.loads(call("old.npz", "new.npz", "--json").out)["warnings"]
+        said = json.loads(call("old.npz", "new.npz", "--json").stdout)["warnings"]
         assert any("of its labels are numbers" in warning for warning in said) is warned
 
 

@@ -379,29 +379,19 @@ def test_confidences_changed_since_the_draw_are_refused(mptctl: CommandLine) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"limit": 2}, "limit 2: "),
-        ({"limit": 0}, "limit 0: "),
-        ({"limit": float("nan")}, "limit nan: "),
-        ({"draw": 0}, "draw 0: "),
-        ({"seed": -1}, "seed -1: "),
-        ({"strata": "country"}, "strata country: "),
-    ],
+    ("name", "value"),
+    [("limit", 2), ("limit", 0), ("limit", float("nan")), ("draw", 0), ("seed", -1), ("strata", "country")],
 )
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
-    with pytest.raises(UsageError, match=named):
-        program.disagree("old.npz", "new.parquet", **arguments)
+def test_arguments_out_of_range_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{name} {value}: "):
+        program.disagree("old.npz", "new.parquet", **{name: value})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [({"max_flip_rate": 2}, "max_flip_rate 2: "), ({"looks": "often"}, "looks often: ")],
-)
-def test_arguments_of_a_verdict_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [("max_flip_rate", 2), ("looks", "often")])
+def test_arguments_of_a_verdict_out_of_range_are_refused(name: str, value: Any) -> None:
     draw = program.disagree("old.npz", "new.parquet")
-    with pytest.raises(UsageError, match=named):
-        draw.evaluate({draw.rows[0]["id"]: "cat"}, **arguments)
+    with pytest.raises(UsageError, match=f"{name} {value}: "):
+        draw.evaluate({draw.rows[0]["id"]: "cat"}, **{name: value})
 
 
 def test_the_same_from_python(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:

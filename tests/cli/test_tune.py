@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from tests.common import Done, digits_with_teachers
-
-CommandLine = Callable[..., Done]
+from tests.common import CommandLine, digits_with_teachers
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,7 @@ import pytest
 
 from mptctl.cli.outputs import Outputs
 from mptctl.data.split import make_split
-from tests.common import Done
-
-CommandLine = Callable[..., Done]
+from tests.common import CommandLine
 
 
 @pytest.fixture
