@@ -52,7 +52,26 @@ def _labelled(change: Callable[[list[dict[str, str]]], object] = len) -> Callabl
     return label
 
 
+def _with(row: int, **cells: str) -> Callable[[Path], object]:
+    """Labels of which one row has other cells."""
+    return _labelled(lambda rows: rows[row].update(cells))
+
+
+def _label_twice(rows: list[dict[str, str]]) -> None:
+    rows.append(rows[0] | {"label": "bee" if rows[0]["label"] == "ant" else "ant"})
+
+
+def _label_nothing(rows: list[dict[str, str]]) -> None:
+    for row in rows:
+        row["label"] = ""
+
+
+def _another_draw(rows: list[dict[str, str]]) -> None:
+    rows[2]["fingerprint"] = rows[2]["fingerprint"].replace("-0-", "-4-", 1)
+
+
 LABELS = f"{FILES} --labels labelled.csv"
+NEITHER = "is neither a model nor predictions; name a run, a model (.pt, .onnx, .safetensors), or"
 FEW_LABELS = [
     Case("disagree old.npz new.npz --limit 20 --json"),
     Case("disagree old.npz nolabel.csv", 4, "nolabel.csv"),
@@ -70,6 +89,21 @@ FEW_LABELS = [
     Case("disagree old.npz new.npz --out few.csv", 2, "few.csv"),
     Case("disagree old.npz new.npz --pictures photos/val", 2, "--pictures"),
     Case("disagree old.npz old.npz", 4, "old.npz"),
+    Case(
+        "disagree few.csv o.csv --strata confidence",
+        2,
+        "OLD has neither `logits` nor `confidence`",
+        before=written("o.csv", "id,pred\na,bee\nb,bee\n"),
+    ),
+    *(
+        Case(
+            "disagree few.csv o.csv",
+            4,
+            f"a class is called {name}",
+            before=written("o.csv", f"id,pred\na,{name}\nb,bee\n"),
+        )
+        for name in ("other", "Other", "UNSURE")
+    ),
     Case("disagree old gone", 5, "gone"),
     Case("disagree old.npz new.npz", 6, "new.npz", before=_nan),
     Case("disagree old.npz new.npz --out file/rows.csv", 7, "file"),
@@ -85,9 +119,32 @@ FEW_LABELS = [
     Case(f"{LABELS} --gate gate.yaml", 2, "--gate", before=_labelled()),
     Case(f"{FILES} --max-flip-rate 1", 2, "--max-flip-rate"),
     Case(f"{FILES} --labels gone.csv", 4, "gone.csv"),
+    Case(f"{LABELS} --max-er-increase 1", 2, "--max-er-increase", before=_labelled()),
+    Case(f"{LABELS} --old-classes all", 2, "--old-classes", before=_labelled()),
+    Case(f"{LABELS} --confidence 0", 2, "--confidence 0: must be at least 0.5", before=_labelled()),
+    Case(f"{LABELS} --metadata meta.parquet", 2, "--metadata: is for --by", before=_labelled()),
+    Case(
+        f"{LABELS} --by country --metadata gone.csv",
+        4,
+        "gone.csv: no such file; name a file with `id` and the columns",
+        before=_labelled(),
+    ),
+    Case(f"{FILES} --labels 'gone*.csv'", 4, "or give the file that disagree --out wrote"),
+    Case(f"{FILES} --labels labelled.xlsx", 2, "labelled.xlsx: not a label file; use one of .csv"),
     Case(f"{FILES} --labels few.csv", 4, "few.csv"),
-    Case(LABELS, 4, "row 3", before=_labelled(lambda rows: rows[2].update(label="cow"))),
-    Case(LABELS, 4, "row 3", before=_labelled(lambda rows: rows[2].update(id="test/99999"))),
+    Case(LABELS, 4, "row 3: cow is no class of either model", before=_with(2, label="cow")),
+    Case(LABELS, 4, "did you mean ant", before=_with(2, label="Ant")),
+    Case(LABELS, 4, "row 3 was not drawn: its id is x/9", before=_with(2, id="x/9")),
+    Case(LABELS, 4, "row 3: 17 is no fingerprint", before=_with(2, fingerprint="17")),
+    Case(LABELS, 4, "labelled.csv: row 3", before=_labelled(_label_twice)),
+    Case(LABELS, 4, "no row has a label", before=_labelled(_label_nothing)),
+    Case(LABELS, 4, "row 3 is of another draw", before=_labelled(_another_draw)),
+    Case(
+        LABELS,
+        4,
+        "no column is called `fingerprint`",
+        before=_labelled(lambda rows: [row.pop("fingerprint") for row in rows]),
+    ),
     Case("evaluate old.npz new.csv --labels labelled.csv", named="306 labels", before=_labelled()),
     Case("evaluate new.npz old.npz --labels labelled.csv", 4, "labelled.csv", before=_labelled()),
     Case(f"{LABELS} --report file/page.html", 7, "file", before=_labelled()),
@@ -143,8 +200,44 @@ COMPARISONS = [
     Case(f"{FILES} --confidence 0.95", 2, "--confidence"),
     Case(f"{FILES} --gate gone.yaml", 2, "gone.yaml"),
     Case(f"{FILES} --gate bad.yaml", 2, "max_nrf"),
-    Case(f"{FILES} --by country", 4, "country"),
+    Case(f"{FILES} --by country", 4, "--by country: no such column; old.npz has id, label, "),
+    Case(f"{FILES} --max-lost 100.5", 2, "--max-lost"),
+    Case(f"{FILES} --max-lost -1", 2, "--max-lost"),
+    Case(f"{FILES} --max-rel-nfr inf", 2, "--max-rel-nfr"),
+    Case(f"{FILES} --max-rel-nfr nan", 2, "--max-rel-nfr"),
+    Case(f"{FILES} --max-er-increase -inf", 2, "--max-er-increase"),
+    Case(f"{FILES} --max-nfr 5 --confidence nan", 2, "--confidence"),
+    Case(f"{FILES} --max-nfr 5 --confidence 95", 2, "--confidence"),
+    Case(f"{FILES} --json --markdown -", 2, "--markdown"),
     Case(f"{FILES} --sort size", 2, "--sort"),
+    Case(f"{FILES} --by class,", 2, "--by"),
+    Case(f"{FILES} --by class,class", 2, "--by"),
+    Case(f"{FILES} --metadata meta.parquet", 2, "--metadata"),
+    Case("evaluate old.npz --by class", 2, "--by"),
+    Case(f"{FILES} --by country --metadata meta.parquet --markdown meta.parquet", 2, "is read by this call"),
+    Case(f"{FILES} --tag x", 2, "--append-history"),
+    Case(f"{FILES} --append-history old.npz", 2, "--append-history"),
+    Case(f"{FILES} --append-history same.svg --junit same.svg", 2, "--append-history"),
+    Case("evaluate old.npz notes.txt", 2, f"notes.txt: {NEITHER}", before=written("notes.txt", "{}")),
+    Case("evaluate doc.json new.npz", 2, f"doc.json: {NEITHER}", before=written("doc.json", "{}")),
+    Case("evaluate nothing", 2, f"nothing: {NEITHER}", before=written("nothing", "")),
+    # One that begins as weights do is taken for a model, whatever its name.
+    Case("evaluate weights.bin new.npz", 5, "weights.bin", before=written("weights.bin", "PK\x03\x04")),
+    # What is for one NEW.
+    *(
+        Case(f"evaluate old.npz new.npz new.csv {words}", 2, f"{words.split()[0]}: is for one NEW")
+        for words in (
+            "--report page.html",
+            "--markdown -",
+            "--junit out.xml",
+            "--github",
+            "--full",
+            "--append-history h.jsonl",
+            "--save-predictions out",
+        )
+    ),
+    Case("evaluate old.npz new.npz new.csv --temperature fit", 2, "--temperature: is for one model alone"),
+    Case("evaluate old.npz new.npz ./new.npz", 2, "is named twice as NEW"),
     Case(f"{FILES} --report new.npz", 2, "--report"),
     Case(f"{FILES} --flips flips.txt", 2, "flips.txt"),
     Case(f"{FILES} --old-classes gone.txt", 2, "gone.txt"),
@@ -163,6 +256,7 @@ COMPARISONS = [
     Case("evaluate old.npz new.parquet", 4, "new.parquet", before=cut("new.parquet", 900)),
     Case("evaluate old.npz new.csv", 4, "new.csv", before=written("new.csv", "id,label\na\n")),
     Case(f"{FILES} --metadata few.csv --by pred", 4, "few.csv"),
+    Case(f"{FILES} --metadata gone.csv --by class", 4, "gone.csv"),
     Case(f"{FILES} --class-map map.yaml", 2, "map.yaml", before=written("map.yaml", "ant: [")),
     Case(f"{FILES} --old-classes strangers.txt", 4, "zebra"),
     # Checkpoints, numbers and storage.
@@ -177,7 +271,15 @@ OTHERS = [
     Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
     Case("history releases.jsonl --json", 4, "releases.jsonl", before=written("releases.jsonl", "")),
     Case("history gone.jsonl", 4, "gone.jsonl"),
+    Case("history few.csv --out x.gif", 2, "x.gif"),
+    Case("history few.csv --out few.csv", 2, "few.csv"),
     Case("history releases.jsonl", 4, "releases.jsonl", before=written("releases.jsonl", "{}\n")),
+    Case(
+        f"{FILES} --append-history h.jsonl",
+        4,
+        "h.jsonl: line 1 is damaged",
+        before=written("h.jsonl", "{}\n"),
+    ),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -31,26 +30,6 @@ def test_evaluate_counts_by_hand() -> None:
         "positive_flips": 1,
         "both_wrong": 0,
     }
-
-
-def test_evaluate_is_the_command(place: Path, mptctl: CommandLine) -> None:
-    printed = check(Case("evaluate old.npz new.npz --json"), place, mptctl)
-    with np.load("old.npz") as old, np.load("new.npz") as new:
-        order = np.argsort(new["id"])
-        names = new["classes"]
-        report = package.evaluate(
-            old["label"], old=names[old["logits"].argmax(axis=1)], new=new["logits"][order], classes=names,
-            old_classes=old["classes"],
-        )  # fmt: skip
-    for key in ("n", "n_old", "counts", "nfr", "rel_nfr", "churn", "nfr_ci95", "mcnemar_p"):
-        assert json.loads(json.dumps(report.model_dump()[key])) == printed[key], key
-
-
-def test_reports_are_written(tmp_path: Path) -> None:
-    report = package.evaluate(LABELS, old=OLD, new=NEW, old_classes=["ant", "bee"])
-    report.to_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!")
-    assert "NFR" in report.to_markdown()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cases import Case, check, cut
+from tests.acceptance.cases import Case, check, cut, written
 from tests.common import CommandLine
 
 TABLE = "table.csv --column path=file --column label=kind"
@@ -44,6 +44,36 @@ SPLITS = [
     Case("split digits --run-root new --seed -1", 2, "--seed"),
     Case("split photos --run-root new --old-classes gone.txt", 2, "gone.txt"),
     Case("split photos --run-root new --old-classes strangers.txt", 2, "zebra"),
+    Case(
+        "split photos --run-root new --old-classes two.txt --old-fraction 1.0",
+        2,
+        "--old-fraction: --old-classes names",
+    ),
+    Case(
+        "split photos --run-root new --old-classes two.txt --old-fraction 0.5",
+        2,
+        "--old-fraction: --old-classes names",
+    ),
+    Case(
+        "split photos --run-root new --old-classes two.txt --order random",
+        2,
+        "--order random: --old-classes names",
+    ),
+    Case("split photos --run-root new --column label=x", 2, "--column: photos is no table"),
+    Case("split photos --run-root new --label-key x", 2, "--label-key: photos has no tar shards"),
+    Case("split digits --run-root new --class-labels gone.txt", 2, "--class-labels gone.txt: "),
+    Case(
+        "split digits --run-root new --class-labels a.txt",
+        2,
+        "--class-labels a.txt: ",
+        before=written("a.txt", "0 zero\n0 nought\n"),
+    ),
+    Case(
+        "split digits --run-root new --class-labels a.txt",
+        2,
+        "--class-labels a.txt: ",
+        before=written("a.txt", "0 zero\n7\n"),
+    ),
     Case("split photos --run-root new --group who", 2, "--group"),
     Case("split photos --run-root new --verify deep", 2, "--verify"),
     Case("split table.csv --run-root new --column path", 2, "--column"),
@@ -83,6 +113,13 @@ COPIES = [
     Case("pack 'parquet/*.parquet' copy --json", files=("copy",)),
     Case("pack gone copy", 4, "gone"),
     Case("pack photos photos", 2, "photos"),
+    Case("pack photos photos/copy --short-side 50", 2, "lies in the other"),
+    Case("pack . copy --short-side 9", 2, "lies in the other"),
+    Case("pack photos copy --source parket", 2, "did you mean parquet"),
+    Case("pack photos copy --source arrow", 4, "state.json: cannot be read"),
+    Case("pack photos copy --column label", 2, "write ROLE=NAME"),
+    Case("pack photos copy --column rank=x", 2, "write ROLE=NAME"),
+    Case("pack photos/train/class0 copy", 4, "nothing that is read lies there"),
     Case("pack photos runs", 2, "runs"),
     Case("pack photos copy --short-side 0", 2, "--short-side"),
     Case("pack photos copy --to zip", 2, "--to"),

@@ -49,9 +49,13 @@ CASES = [
     Case(f"{UPDATES} --equal-error gone", 2, "gone"),
     Case(f"{UPDATES} --against gone", 2, "gone"),
     Case(f"{UPDATES} --csv runs/split.json", 2, "--csv"),
-    Case("compare gone", 5, "gone"),
+    Case(f"{UPDATES} --csv t --latex t", 2, "is in the way of --csv"),
+    Case(f"{UPDATES} --csv runs/old/best.pt", 2, "is a file that mptctl keeps in"),
+    Case("compare gone", 5, "gone: no such study or run"),
+    Case("compare ref", 5, "records no old model; name it with --old RUN"),
+    Case("compare old --old ref", 5, "is no update"),
     Case("compare old", named="ECE"),
-    Case("compare empty", 5, "empty"),
+    Case("compare empty", 5, "holds no run"),
     Case(f"{UPDATES} --old gone", 5, "gone"),
     Case(UPDATES, 5, "runs/mpt-kl/best.pt", before=cut("runs/mpt-kl/best.pt", 900)),
     Case(f"{UPDATES} --csv file/t.csv", 7, "file"),
@@ -74,7 +78,24 @@ CASES = [
     Case(f"{TUNE} --k 1,x", 2, "--k"),
     Case(f"{TUNE} --k 0:8", 2, "--k"),
     Case(f"{TUNE} --search bayes", 2, "--search"),
-    Case(f"{TUNE} --max-nfr 5 --max-er-increase 1", 2, "--max-nfr"),
+    Case(
+        f"{TUNE} --max-nfr 5 --max-er-increase 1", 2, "one is the limit and the other what it costs; give one"
+    ),
+    Case(f"{TUNE} --resume --overwrite", 2, "contradict"),
+    Case(f"{TUNE} --trials 3", 2, "a grid has as many trials as its values"),
+    Case(f"{TUNE} --gpus-per-trial 1.5", 2, "whole number"),
+    Case(f"{TUNE} --set runtime.cache_limit_gb=0.00001", 2, "cache_limit_gb"),
+    Case(f"{TUNE} --resume", 2, "nothing to resume"),
+    Case(f"{TUNE} --max-er-increase 101", 2, "max-er-increase"),
+    Case(f"{TUNE} --max-nfr 2 --asha", 2, "--max-nfr and --asha: it gives trials up by the flips"),
+    Case(f"{TUNE} --max-nfr 2 --search optuna", 2, "--search optuna: it chooses trials by the flips"),
+    Case(
+        f"{TUNE} --confidence 0.9", 2, "--confidence 0.9: says how sure a budget must be; give --max-nfr too"
+    ),
+    Case(f"{TUNE} --set method.max_nfr=2", 2, "method.max_nfr: moves k in every trial"),
+    Case(
+        f"{TUNE} --max-nfr 0", 2, "pictures of old classes cannot show it: without a single flip the bound is"
+    ),
     Case(f"{TUNE} --set optim.lrr=1", 2, "optim.lrr"),
     Case(f"{TUNE} --run-root none", 2, "none"),
     Case(f"{TUNE} --old gone", 5, "gone"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from tests.common import CommandLine
+from tests.common import CommandLine, Done
 
 IDS = np.array([f"test/{i:05d}" for i in range(8)])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
@@ -18,30 +17,13 @@ OLD = np.array([0, 0, 0, 0, 1, 0, 1, 1])
 NEW = np.array([0, 0, 1, 0, 2, 1, 2, 2])
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Outcome]
+Call = Callable[..., Done]
 
 
 @pytest.fixture
-def line(mptctl: CommandLine) -> Call:
-    """Run a command line, without the program."""
-
-    def run(*words: str) -> Outcome:
-        done = mptctl(*words)
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    return run
-
-
-@pytest.fixture
-def call(line: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+def call(mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
     """Run `mptctl evaluate` in an empty folder that holds old.npz and new.npz."""
     monkeypatch.chdir(tmp_path)
     np.savez("old.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
     np.savez("new.npz", id=IDS[::-1], label=LABELS[::-1], pred=NEW[::-1], classes=[0, 1, 2])
-    return lambda *words: line("evaluate", *words)
+    return lambda *words: mptctl("evaluate", *words)

@@ -210,23 +210,6 @@ def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandL
     assert not (root / "new-adjusted").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--old", "new", "--max-nfr", "12"], "the same model: nothing was compared; name the model that is"),
-        (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
-        (["--old", "old", "--max-nfr", "12", "--name", "new", "--overwrite"], "which this command reads"),
-        (["--old", "old", "--max-nfr", "12", "--name", "../out"], "names no folder"),
-    ],
-)  # fmt: skip
-def test_wrong_flags(words: list[str], says: str, root: Path, mptctl: CommandLine) -> None:
-    before = sorted(root.rglob("*"))
-    done = mptctl("adjust", "new", *words, "--run-root", root)
-    assert done.returncode == 2, done.stderr
-    assert says in done.stderr
-    assert sorted(root.rglob("*")) == before
-
-
 def test_no_validation_part_and_another_split_are_refused(root: Path, mptctl: CommandLine) -> None:
     budget = ("--old", "old", "--max-nfr", "12", "--run-root", root)
     make_split("digits", run_root=root, val_fraction=0.2, overwrite=True)

@@ -57,15 +57,3 @@ def test_a_budget_that_no_bias_meets_keeps_the_run_and_writes_no_model_beside_it
     assert "--max-nfr 4: no shift keeps it; the least NFR that can be had is" in done.stderr
     assert (root / "mpt-kl" / "best.pt").is_file()
     assert not (root / "mpt-kl-adjusted").exists()
-
-
-def test_what_contradicts_a_budget(teachers: Path, mptctl: CommandLine) -> None:
-    done = mptctl("train-mpt", "--run-root", teachers, "--max-nfr", "2", "--k", "1")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--max-nfr and --k: the budget moves k; give one of them" in done.stderr
-    done = mptctl("train-mpt", "--run-root", teachers, "--confidence", "0.9")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--confidence 0.9: says how sure a budget must be; give --max-nfr too" in done.stderr
-    done = mptctl("train-mpt", "--run-root", teachers, "--max-nfr", "0.01", "--dry-run")
-    assert done.returncode == 2
-    assert "validation pictures of old classes cannot show it" in done.stderr

@@ -54,18 +54,6 @@ def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool 
     )
 
 
-def test_slices_by_a_column_of_the_table(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
-    split = table_split(folder, tmp_path, ["camera"])
-    untrained_run(tmp_path / "runs/old", split.classes.old, split.classes.num_old)
-    untrained_run(tmp_path / "runs/new", split.classes.names, split.classes.num_old, seed=1)
-    words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", tmp_path / "runs", "--min-slice", "1")
-    page = json.loads(mptctl(*words, "--by", "camera", "--json").stdout)
-    assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
-    assert sum(row["n"] for row in page["slices"]) == len(split.indices("test", split.classes.num_old))
-    done = mptctl(*words, "--by", "camra")
-    assert "nearest: camera" in done.stderr
-
-
 def test_runs_without_their_run_root_bring_the_columns_of_the_table(
     folder: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
@@ -81,6 +69,7 @@ def test_runs_without_their_run_root_bring_the_columns_of_the_table(
     words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", alone, "--min-slice", "1", "--json")
     page = json.loads(mptctl(*words, "--by", "camera").stdout)
     assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
+    assert "nearest: camera" in mptctl(*words, "--by", "camra").stderr
     page = json.loads(mptctl(*words, "--gate", tmp_path / "gate.yaml").stdout)
     assert "must-keep" in [check["name"] for check in page["gate"]["checks"]]
 

@@ -58,27 +58,6 @@ def test_novel_digits_are_told_apart_better_than_by_chance(
     assert other["accuracy"] != report["accuracy"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (["--way", "6"], 4, "--way 6"),
-        (["--shot", "75", "--query", "16"], 4, "class 7: 90 test pictures"),
-        (["--way", "1"], 2, "--way"),
-        (["old"], 2, "name one run"),
-        (["--out", "x.png"], 2, "--out"),
-        (["--analysis", "--out", "x.pdf"], 2, "x.pdf"),
-    ],
-)
-def test_what_cannot_be_done_is_said(
-    words: list[str], code: int, says: str, trained: Path, mptctl: CommandLine
-) -> None:
-    before = sorted(trained.rglob("*"))
-    done = mptctl("fewshot", "old", *words, "--run-root", trained)
-    assert done.returncode == code, done.stderr
-    assert says in done.stderr
-    assert sorted(trained.rglob("*")) == before
-
-
 def test_the_analysis_draws_the_episodes_of_fewshot_also_where_classes_are_not_in_order(
     mptctl: CommandLine, tmp_path: Path
 ) -> None:

@@ -69,28 +69,6 @@ def test_classes_have_their_names_for_people(mptctl: CommandLine, root: Path, tm
     assert {"2", "three (3)"} <= texts
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("old", "wide"), 5, "wide/best.pt: has an embedding of 8 dimensions"),
-        (("old", "nothing"), 5, "nothing: no such run or file"),
-        (("old", "--out", "x.pdf"), 2, "x.pdf: name a file that ends in .png or .svg"),
-        (("old", "--out", "ROOT/split.json.svg/x.png"), 7, "x.png"),
-        ((), 2, "RUN"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(
-    mptctl: CommandLine, root: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
-    (root / "split.json.svg").write_text("in the way")
-    before = sorted(root.rglob("*"))
-    given = [word.replace("ROOT", str(root)) for word in words]
-    out = mptctl("figure", "embedding", *given, "--run-root", root, "--device", "cpu")
-    assert (out.stdout, out.stderr.count("\n")) == ("", 1)
-    assert (out.returncode, message in out.stderr) == (code, True), out.stderr
-    assert sorted(root.rglob("*")) == before
-
-
 def test_training_pictures_are_drawn_as_the_model_sees_them(mptctl: CommandLine, root: Path) -> None:
     flags = ("--run-root", root, "--pictures", "12", "--set")
     out = mptctl("figure", "augment", *flags, "data.transforms=[{name: rand-augment, magnitude: 5}]")

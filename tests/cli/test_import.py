@@ -26,23 +26,6 @@ def flags_of(classes: Path, tmp_path: Path) -> list[object]:
     return ["--arch", "resnet18", "--class-names", classes, "--run-root", tmp_path / "runs", "--name", "mine"]
 
 
-def test_a_model_becomes_a_run_folder_and_is_looked_at(
-    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
-) -> None:
-    weights, classes = foreign
-    make_split("digits", run_root=tmp_path / "runs")
-    flags = flags_of(classes, tmp_path)
-    out = mptctl("import", weights, *flags, "--set", "data.image_size=32", "--set", "runtime.device=cpu")
-    path = tmp_path / "runs" / "mine" / "best.pt"
-    assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
-    assert load_checkpoint(path).meta.class_names == ("4", "3", "2", "1", "0")
-    assert any(line.startswith("mine: ") and "error" in line for line in out.stderr.splitlines())
-    again = mptctl("import", weights, *flags, "--set", "data.image_size=32")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert "already holds a run; write anew with --overwrite, or use another --name" in again.stderr
-    assert "--resume" not in again.stderr  # it has no such flag
-
-
 def test_a_module_of_lightning_is_taken_with_its_prefix(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:

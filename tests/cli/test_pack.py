@@ -35,25 +35,3 @@ def test_a_copy_without_parts_needs_a_test_part(mptctl: CommandLine, folder: Pat
     assert last == f"next: mptctl split {tmp_path / 'copy'} --test-fraction 0.2"
     done = mptctl(*shlex.split(last)[2:], "--run-root", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("{folder}", "{folder}/small", "--short-side", "50"), 2, "lies in the other"),
-        (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
-        (("{folder}", "{tmp}/small", "--source", "parket"), 2, "did you mean parquet"),
-        (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "state.json: cannot be read"),
-        (("{folder}", "{tmp}/small", "--column", "label"), 2, "write ROLE=NAME"),
-        (("{folder}", "{tmp}/small", "--column", "rank=x"), 2, "write ROLE=NAME"),
-        (("{folder}/train/class0", "{tmp}/small", "--short-side", "9"), 4, "nothing that is read lies there"),
-    ],
-)
-def test_errors_are_one_line_with_the_exit_code_of_their_kind(
-    mptctl: CommandLine, folder: Path, tmp_path: Path, words: tuple[str, ...], code: int, said: str
-) -> None:
-    done = mptctl("pack", *(word.format(folder=folder, tmp=tmp_path) for word in words))
-    assert (done.returncode, done.stdout) == (code, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-    assert not (tmp_path / "small").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -25,20 +23,6 @@ def runs(tmp_path: Path) -> Path:
 @pytest.fixture
 def pictures(folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(folder / "val", tmp_path / "incoming")
-
-
-def test_answers_go_into_a_file(mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path) -> None:
-    out = tmp_path / "answers.csv"
-    done = mptctl("predict", "mine", pictures, "--out", out, "--run-root", runs, "--device", "cpu")
-    assert (done.returncode, done.stdout) == (0, f"{out}\n"), done.stderr
-    assert "16 pictures predicted, 0 left out" in done.stderr
-    with out.open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == sorted(
-        str(p.relative_to(pictures)) for p in pictures.rglob("*.jpg")
-    )
-    assert {row["pred"] for row in rows} <= {"cat", "dog"}
-    assert all(0.5 <= float(row["confidence"]) <= 1 for row in rows)
 
 
 def test_pictures_in_tables_and_shards_are_predicted_as_those_in_folders(
@@ -91,16 +75,3 @@ def test_a_copy_that_lacks_pictures_brings_a_warning(
     assert "warning" not in mptctl(*words).stderr
     (copy / "pack.json").write_text('{"complete": false}')  # of another program
     assert "warning" not in mptctl(*words).stderr
-
-
-def test_with_labels_evaluate_takes_them(
-    mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "answers.npz"
-    assert mptctl("predict", "mine", pictures, "--out", out, "--run-root", runs).returncode == 0
-    with np.load(out) as saved:
-        answers = dict(saved)
-    np.savez(out, label=np.where(np.arange(16) < 8, "cat", "dog"), **answers)
-    done = mptctl("evaluate", out, out, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["n"] == 16

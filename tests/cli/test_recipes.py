@@ -57,12 +57,6 @@ def test_a_study_that_is_shown_can_be_written_to_a_file_and_trained(name: str, t
     assert (mine.file, mine.old, mine.new, mine.updates) == (own.file, own.old, own.new, own.updates)
 
 
-def test_a_name_of_a_preset_and_a_study_shows_both(mptctl: CommandLine) -> None:
-    out = mptctl("recipes", "cifar10").stdout
-    assert out.splitlines()[0].startswith("# preset cifar10: CIFAR-10")
-    assert out.count("# study cifar10: ") == 1
-
-
 def test_a_list_of_names_that_is_cut_says_so_and_what_lists_them_all(mptctl: CommandLine) -> None:
     entries = json.loads(mptctl("recipes", "--json").stdout)["recipes"]
     both = {entry["name"] for entry in entries}

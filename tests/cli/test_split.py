@@ -6,8 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.common import CommandLine
 
 
@@ -39,29 +37,6 @@ def test_old_classes_come_from_a_file_in_its_order(mptctl: CommandLine, tmp_path
     found = json.loads(done.stdout)
     assert found["old_classes"] == ["7", "3"]
     assert found["new_classes"] == ["0", "1", "2", "4", "5", "6", "8", "9"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--old-classes", "{names}", "--old-fraction", "1.0"], "--old-fraction: --old-classes names"),
-        (["--old-classes", "{names}", "--old-fraction", "0.5"], "--old-fraction: --old-classes names"),
-        (["--old-classes", "{names}", "--order", "random"], "--order random: --old-classes names"),
-        (["--column", "label=x"], "--column: {folder} is no table"),
-        (["--label-key", "x"], "--label-key: {folder} has no tar shards"),
-    ],
-)
-def test_a_flag_without_effect_is_refused_in_one_line(
-    mptctl: CommandLine, folder: Path, tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    (tmp_path / "names.txt").write_text("class1\nclass2\n")
-    places = {"names": str(tmp_path / "names.txt"), "folder": str(folder)}
-    done = mptctl(
-        "split", folder, *(each.format(**places) for each in arguments), "--run-root", tmp_path / "runs"
-    )
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert words.format(**places) in done.stderr
-    assert not (tmp_path / "runs").exists()
 
 
 def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(
@@ -97,17 +72,3 @@ def test_class_labels_are_shown_to_people_and_ids_stay_in_json(mptctl: CommandLi
     assert summary["class_labels"] == {"0": "zero", "7": "seven"}
     # Without the flag the names stay, and no split is made anew for them.
     assert "zero (0)" in mptctl("split", "digits", "--run-root", tmp_path / "runs").stdout
-
-
-@pytest.mark.parametrize("text", ["0 zero\n0 nought\n", "0 zero\n7\n", None])
-def test_refused_class_labels_leave_no_split_behind(
-    mptctl: CommandLine, tmp_path: Path, text: str | None
-) -> None:
-    names = tmp_path / "names.txt"
-    if text is not None:
-        names.write_text(text)
-    words = ("split", "digits", "--run-root", tmp_path / "runs")
-    refused = mptctl(*words, "--class-labels", names)
-    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
-    assert f"--class-labels {names}: " in refused.stderr
-    assert not (tmp_path / "runs").exists()

@@ -12,14 +12,10 @@ import pytest
 import torch
 import yaml
 
-from mptctl.cli.app import app
-from mptctl.cli.docs_page import shown_commands
 from mptctl.cli.messages import resume_command
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
-from mptctl.training.train_request import TrainSettings
 from tests.common import CommandLine
 
 VERBS = ("train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune", "train-ensemble")
@@ -37,16 +33,6 @@ def recipe(mptctl: CommandLine, digits_root: Path) -> Any:
         return yaml.safe_load(out.stdout)
 
     return printed
-
-
-def test_the_training_flags_are_the_same_for_every_verb() -> None:
-    names = list(TrainSettings.model_fields)
-    without_seed = [name for name in names if name != "seed"]
-    for verb, command in shown_commands(app):
-        found = [param.name for param in command.params]
-        if verb.startswith("train-") or verb == "tune":
-            assert [name for name in found if name in names] in (names, ["seed", *without_seed]), verb
-        assert len(found) == len(set(found)), verb
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -163,17 +149,6 @@ def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
             assert trained[name].meta.recipe.criterion.name == name
         ce, ls = (trained[name].model for name in ("ce", "ls"))
         assert any(not torch.equal(ce[key], ls[key]) for key in ce), verb
-
-
-@pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
-def test_networks_of_calibrated_training_answer_for_each_class(name: str) -> None:
-    recipe = load_recipe(name, ("criterion.name=mbls",))
-    assert (recipe.model.arch, recipe.criterion.name) == ("resnet50", "mbls")
-    size = recipe.data.image_size
-    with torch.device("meta"):
-        model = build_model(recipe.model, 7, size)
-        logits = model(torch.empty(2, 3, size, size))
-    assert logits.shape == (2, 7)
 
 
 def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:

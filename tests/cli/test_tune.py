@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from tests.common import Done, digits_with_teachers
-
-CommandLine = Callable[..., Done]
+from tests.common import CommandLine, digits_with_teachers
 
 
 @pytest.fixture(scope="module")
@@ -72,39 +69,6 @@ def test_without_a_validation_part_it_refuses(mptctl: CommandLine, runs: Path) -
     assert "tune never looks at the test set" in done.stderr
     assert "--val-fraction" in done.stderr
     assert not (runs / "tune").exists()
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--resume", "--overwrite"], "contradict"),
-        (["--trials", "3"], "a grid has as many trials as its values"),
-        (["--gpus-per-trial", "1.5"], "whole number"),
-        (["--set", "runtime.cache_limit_gb=0.00001"], "cache_limit_gb"),
-        (["--resume"], "nothing to resume"),
-        (["--max-er-increase", "101"], "max-er-increase"),
-        (
-            ["--max-nfr", "2", "--max-er-increase", "1"],
-            "one is the limit and the other what it costs; give one",
-        ),
-        (["--max-nfr", "2", "--asha"], "--max-nfr and --asha: it gives trials up by the flips"),
-        (["--max-nfr", "2", "--search", "optuna"], "--search optuna: it chooses trials by the flips"),
-        (["--confidence", "0.9"], "--confidence 0.9: says how sure a budget must be; give --max-nfr too"),
-        (["--set", "method.max_nfr=2"], "method.max_nfr: moves k in every trial"),
-        (["--max-nfr", "0"], "pictures of old classes cannot show it: without a single flip the bound is"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_one_line(
-    mptctl: CommandLine, runs: Path, flags: list[str], message: str
-) -> None:
-    done = mptctl("tune", "--run-root", runs, "--device", "cpu", *flags)
-    assert done.returncode == 2, done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("mptctl:")]
-    assert len(said) == 1
-    assert message in said[0]
-    assert done.stdout == ""
-    left = [p.name for p in (runs / "tune").iterdir()] if (runs / "tune").exists() else []
-    assert left == []
 
 
 def test_a_cluster_that_does_not_answer_is_named(mptctl: CommandLine, runs: Path) -> None:

@@ -86,18 +86,6 @@ def unlike_lists(rng: Rng, pair: Pair) -> Pair:
     return replace(old, raw={"classes": cells[int(rng.integers(len(cells)))]}), pair[1]
 
 
-def no_labels(rng: Rng, pair: Pair) -> Pair:
-    new = pair[1]
-    n, key = len(new.ids), str(rng.choice(["label", "pred"]))
-    numbers = np.arange(n, dtype=np.float64)
-    odd = [1.5, np.inf, np.nan, 1e19, 2e19, 1e308, 2.0**53]
-    kinds: list[Any] = [np.where(numbers == 1, value, numbers) for value in odd]
-    kinds += [(numbers + 2048).astype("f2"), numbers > 1, numbers.astype("i8").astype("M8[s]")]
-    kinds += [] if new.form == ".parquet" else [numbers * 1j, np.zeros(n, dtype=[("a", "i4")])]
-    values = kinds[int(rng.integers(len(kinds)))]
-    return pair[0], replace(new, raw={key: pa.array(values) if new.form == ".parquet" else values})
-
-
 def null_rows(rng: Rng, pair: Pair) -> Pair:
     old = pair[0]
     n, c = len(old.ids), len(old.classes)
@@ -194,19 +182,6 @@ def other_fields(rng: Rng, path: Path) -> None:
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def no_text(rng: Rng, path: Path) -> None:
-    content = path.read_bytes()
-    at = content.index(b"\n") + 1
-    odd = [b"\xff", b"\x00", b"\xed\xa0\x80"][int(rng.integers(3))]
-    path.write_bytes(content[:at] + odd + content[at:])
-
-
-def half_a_character(rng: Rng, pair: Pair) -> Pair:
-    labels = [f"{label}\ud800" for label in pair[0].labels]
-    raw = {"label": np.array(labels)}
-    return replace(pair[0], raw=raw), pair[1]
-
-
 @dataclass(frozen=True)
 class Kind:
     """A kind of damage: what the sound pair must be like, and what changes it before or after it is written."""
@@ -230,10 +205,7 @@ KINDS = {
     "an old class spelled otherwise": Kind({"style": "names", "says": True}, old_class_respelled),
     "unlike class lists": Kind({"says": True, "form": ".csv"}, unlike_lists),
     "unlike class lists in Parquet": Kind({"says": True, "form": ".parquet"}, unlike_lists),
-    "no labels in an archive": Kind({"form": ".npz", "logits": False}, no_labels),
-    "no labels in Parquet": Kind({"form": ".parquet", "logits": False}, no_labels),
     "null rows": Kind({"form": ".parquet", "says": True, "logits": True}, null_rows),
-    "half a character": Kind({"form": ".npz"}, half_a_character),
     "ids or labels that do not match": Kind({}, unmatched),
     "mostly unknown answers": Kind(PLAIN, mostly_unknown),
     "a wrong checksum": Kind({"form": ".npz"}, after=flip_a_bit),
@@ -244,5 +216,4 @@ KINDS = {
     "a repeated column": Kind({"form": ".csv"}, after=repeat_a_column),
     "a repeated column in Parquet": Kind({"form": ".parquet"}, after=repeat_a_column),
     "other fields": Kind({"form": ".csv"}, after=other_fields),
-    "no text": Kind({"form": ".csv"}, after=no_text),
 }

@@ -44,7 +44,7 @@ def run(case: int, folder: Path) -> tuple[str, tuple[int, ...] | None, tuple[int
     return kind, tuple(report.counts.model_dump().values()), counts, ""
 
 
-# Sixty cases meet each kind once.
+# Sixty cases meet each kind once or twice.
 @pytest.mark.parametrize(
     "cases", [range(60), pytest.param(range(60, 360), marks=pytest.mark.nightly)], ids=["60", "300 more"]
 )

@@ -105,15 +105,6 @@ def test_er_increase_interval_at_its_edges() -> None:
     assert ends == pytest.approx((-0.03 - 1.96 * deviation, -0.03 + 1.96 * deviation), abs=0.002 * deviation)
 
 
-@pytest.mark.parametrize("n", [2, 5, 20])
-def test_er_increase_interval_rises_with_negative_and_falls_with_positive_flips(n: int) -> None:
-    pairs = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
-    ends = {(b, c): np.array(er_increase_interval(counts(n - b - c, b, c, 0))) for b, c in pairs}
-    for b, c in pairs:
-        for higher in ((b + 1, c), (b, c - 1), (b + 1, c - 1)):
-            assert higher not in ends or (ends[higher] >= ends[b, c]).all()
-
-
 @given(st.tuples(*[st.integers(0, 40)] * 4).filter(any))
 def test_er_increase_interval_of_swapped_models_is_its_negative(cells: tuple[int, int, int, int]) -> None:
     a, b, c, d = cells
@@ -204,11 +195,6 @@ def test_many_samples_are_no_burden_for_an_interval() -> None:
     value, q = 20e6 / 70e6 / 0.9, 20 / 70
     flips, old = 2.00465 * math.sqrt(q * (1 - q) / 70e6) / q, 2.80703 * math.sqrt(0.9 * 0.1 / 1e9) / 0.9
     assert interval == pytest.approx((value * (1 - flips - old), value * (1 + flips + old)), rel=1e-6)
-
-
-def test_no_interval_of_a_rate_that_is_not_defined() -> None:
-    assert relative_nfr_interval(counts(10, 0, 2, 0)) is None
-    assert relative_nfr_interval(counts(0, 0, 5, 5)) is None
 
 
 def test_every_limit_has_its_row_in_the_table() -> None:

@@ -308,17 +308,6 @@ def test_row_87_import_finds_that_a_model_was_trained_on_turned_pictures(tmp_pat
     assert better.flags(untold.plan.data, "rgb") == "--set 'data.exif=\"apply\"'"
 
 
-def test_row_87_import_finds_that_a_model_was_trained_on_pictures_as_stored(tmp_path: Path) -> None:
-    samples = samples_of(tmp_path, "apply", turned=60)
-    # All pictures are on their head, so a model that answers the other way round is one of pictures as stored.
-    exchange = nn.Linear(2, 2, bias=False)
-    with torch.no_grad():
-        exchange.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    turned_around = nn.Sequential(TopOrBottom(), exchange).eval()
-    better = find_better_preparation(turned_around, samples, any_size=True)
-    assert better.flags(samples.plan.data, "rgb") == "--set 'data.exif=\"ignore\"'"
-
-
 def test_row_87_a_run_says_whether_it_turns_pictures_and_so_does_what_is_exported(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:

@@ -181,11 +181,6 @@ def test_row_68_an_ignored_label_counts_nowhere() -> None:
     assert watch.compute_metrics(trainer)["n_old"] == 3
 
 
-def test_row_68_an_ignored_label_of_a_file_counts_nowhere(tmp_path: Path) -> None:
-    file = write(tmp_path / "old.csv", id=PICTURES, label=[0, 1, -100, 1], pred=[0, 1, 1, 0])
-    assert FlipMonitor.from_file(file, say=None)([1, 1, 0, 1], ids=PICTURES).counts.negative_flips == 1
-
-
 @pytest.mark.parametrize(
     ("labels", "said"),
     [

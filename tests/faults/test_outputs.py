@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +14,7 @@ import pytest
 
 from mptctl.cli.outputs import Outputs
 from mptctl.data.split import make_split
-from tests.common import Done
-
-CommandLine = Callable[..., Done]
+from tests.common import CommandLine
 
 
 @pytest.fixture
@@ -150,16 +146,6 @@ def test_row_37_what_goes_nowhere_may_go_there_twice() -> None:
     outputs.check([Path(os.devnull)])
 
 
-def test_row_37_an_earlier_file_and_a_new_one_are_written(mptctl: CommandLine, files: Path) -> None:
-    Path("page.HTM").write_text("whatever it is")
-    Path("step_summary_0815").touch()
-    words = ("--report", "page.HTM", "--markdown", "step_summary_0815", "--junit", "gate")
-    assert mptctl("evaluate", "old.npz", "new.npz", *words).returncode == 0
-    assert Path("page.HTM").read_text().startswith("<!")
-    assert Path("step_summary_0815").read_text().startswith("###")
-    assert Path("gate").read_text().startswith("<testsuites")
-
-
 def test_row_37_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, files: Path) -> None:
     Path("page-2.html").write_text("old page")
     Path("page.html").symlink_to("page-2.html")
@@ -205,38 +191,3 @@ def test_row_37_tune_writes_neither_over_its_recipe_nor_through_a_link(
         "best.yaml: is read by this call" if case == "recipe" else "tune.html: is a link to"
     ) in done.stderr
     assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    ("content", "code", "message"),
-    [(None, 2, "no split.json in"), ("{", 4, "split.json: file: invalid JSON")],
-)
-def test_a_split_that_is_missing_or_damaged_is_said_before_torch_is_imported(
-    tmp_path: Path, content: str | None, code: int, message: str
-) -> None:
-    # A process of its own, which has not imported torch for another test.
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "best.pt").write_text("weights")
-    if content is not None:
-        (tmp_path / "split.json").write_text(content)
-    program = f"""
-import sys
-from mptctl.cli.app import main
-for words in (
-    "train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune", "evaluate old new",
-    "import old/best.pt --arch resnet18 --class-names names.txt",
-):
-    sys.argv = ["mptctl", *words.split(), "--run-root", {str(tmp_path)!r}]
-    try:
-        main()
-    except SystemExit as ended:
-        print(words, ended.code, "torch" in sys.modules, sep=": ", flush=True)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) == 7
-    assert [line for line in lines if not line.endswith(f": {code}: False")] == []
-    assert [line for line in done.stderr.splitlines() if message not in line] == []

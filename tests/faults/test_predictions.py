@@ -229,10 +229,12 @@ def test_row_42_a_header_that_says_less_than_the_archive_holds(tmp_path: Path, m
 
 def test_row_40_an_old_model_that_is_never_right_fails(tmp_path: Path, mptctl: CommandLine) -> None:
     wrong = ["cat" if x != "cat" else "dog" for x in LABELS]
-    done = mptctl(
-        "evaluate", good(tmp_path / "old.npz", pred=wrong), good(tmp_path / "new.npz"), "--max-nfr", "99"
-    )
-    assert done.returncode == 3, done.stderr
+    pair = good(tmp_path / "old.npz", pred=wrong), good(tmp_path / "new.npz")
+    done = mptctl("evaluate", *pair, "--max-nfr", "99", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["gate"]["failed"]) == (3, ["old-never-right"])
+    assert (report["rel_nfr"], report["lost"], report["rates"]["lost"]["ci95"]) == (None, None, None)
+    assert "the old model is wrong on all 8 samples" in done.stderr
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "101"])

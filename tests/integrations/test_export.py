@@ -177,28 +177,6 @@ def test_a_quantized_export_is_imported_and_compared_with_its_run(
     assert json.loads(compared.stdout)["n_old"] > 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "code", "message"),
-    [
-        (
-            ("--format", "safetensors", "--with-preprocessing"),
-            2,
-            "--with-preprocessing: is for --format onnx",
-        ),
-        (("--format", "safetensors", "--out", "x.onnx"), 2, "ending .safetensors"),
-        (("--format", "safetensors", "--tolerance", "nan"), 2, "--tolerance nan"),
-        (("--format", "tflite"), 2, "tflite"),
-        (("--format", "safetensors", "--out", "/dev/null/x.safetensors"), 7, "x.safetensors"),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_line(
-    flags: tuple[str, ...], code: int, message: str, exports_root: Path, mptctl: CommandLine
-) -> None:
-    out = mptctl("export", "new", *flags, "--run-root", exports_root)
-    assert (out.returncode, out.stdout) == (code, ""), out.stderr
-    assert message in out.stderr
-
-
 def test_what_is_not_installed_is_named(
     exports_root: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,11 +51,6 @@ def compared(frame: Any, **asked: Any) -> Any:
     )
 
 
-def test_a_frame_gives_what_its_arrays_give(frame: Any) -> None:
-    arrays = mptctl.evaluate(LABELS, old=OLD, new=NEW, ids=COLUMNS["name"], old_classes="all")
-    assert compared(frame).model_dump() == arrays.model_dump()
-
-
 def test_rows_of_a_frame_and_of_the_ids_of_arrays_may_be_in_any_order(request: Any, frame: Any) -> None:
     order = np.random.default_rng(1).permutation(N)
     columns = {name: np.asarray(values)[order] for name, values in COLUMNS.items()}

@@ -173,16 +173,3 @@ def test_the_error_is_what_the_other_program_computes(
     assert 0 < wrong < 0.7 * len(rows), "the case shows nothing"
     assert f"({wrong} of {len(rows)} pictures" in out.stderr
     assert "warning" not in out.stderr
-
-
-def test_a_network_of_transformers_is_told_to_come_as_onnx(mptctl: CommandLine, tmp_path: Path) -> None:
-    config = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 8], depths=[1, 1], layer_type="basic", num_labels=4
-    )
-    as_transformers_saves(transformers.ResNetForImageClassification(config), tmp_path)
-    make_split("digits", run_root=tmp_path / "runs")
-    out = mptctl("import", tmp_path / "saved", "--run-root", tmp_path / "runs")
-    assert (out.returncode, out.stdout) == (5, "")
-    assert "ResNetForImageClassification" in out.stderr
-    assert "mptctl import FILE.onnx" in out.stderr
-    assert out.stderr.count("\n") == 1

@@ -25,7 +25,7 @@ CLASSES = [str(number) for number in range(10)]
 NETS = {"resnet10t": 32, "mobilenetv3_small_050": 32, "vit_tiny_patch16_224": 32}
 
 
-def publish(folder: Path, name: str, size: int, **said: Any) -> Any:
+def publish(folder: Path, name: str, size: int) -> Any:
     """A model with generated weights as timm's push to a hub writes it; gives the network back."""
     from safetensors.torch import save_file
 
@@ -36,12 +36,11 @@ def publish(folder: Path, name: str, size: int, **said: Any) -> Any:
             module.running_mean.uniform_(-0.1, 0.1)
             module.running_var.uniform_(0.8, 1.2)
     folder.mkdir()
-    wrapped = "timm_model." if said.get("model_type") == "timm_wrapper" else ""
-    state = {f"{wrapped}{key}": tensor.contiguous() for key, tensor in model.state_dict().items()}
+    state = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"))
     seen = {"input_size": [3, size, size], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
     seen |= {"crop_pct": 0.9, "interpolation": "bicubic"}
-    config = {"architecture": name, "num_classes": 10, "label_names": CLASSES, "pretrained_cfg": seen, **said}
+    config = {"architecture": name, "num_classes": 10, "label_names": CLASSES, "pretrained_cfg": seen}
     (folder / "config.json").write_text(json.dumps(config))
     return model.eval()
 
@@ -99,21 +98,6 @@ def test_the_dry_run_says_what_the_networks_config_decided(mptctl: CommandLine, 
     out = mptctl("train-old", *flags, "--set", "model.arch=timm:resnet10t", "--set", "data.std=[1, 1, 1]")
     said = json.loads(out.stdout)
     assert f"({timm.get_pretrained_cfg('resnet10t').interpolation})" in said["seen_in_evaluation"]
-
-
-def test_what_transformers_wraps_of_timm_is_taken(mptctl: CommandLine, tmp_path: Path) -> None:
-    id2label = dict(zip(CLASSES, CLASSES, strict=True))
-    keys = {"model_type": "timm_wrapper", "architectures": ["TimmWrapperForImageClassification"]}
-    model = publish(tmp_path / "published", "resnet10t", 32, id2label=id2label, label_names=None, **keys)
-    make_split("digits", run_root=tmp_path / "runs")
-    weights = tmp_path / "published" / "model.safetensors"
-    out = mptctl("import", weights, "--run-root", tmp_path / "runs", "--set", "runtime.device=cpu")
-    assert out.returncode == 0, out.stderr
-    images = torch.randn(2, 3, 32, 32)
-    with torch.no_grad():
-        assert torch.equal(
-            load_model(load_checkpoint(Path(out.stdout.strip()))).eval()(images), model(images)
-        )
 
 
 @pytest.mark.parametrize(

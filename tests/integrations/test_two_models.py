@@ -65,14 +65,6 @@ def test_logits_classes_names_of_columns_and_slices_of_frames(
     assert report.gate(tmp_path / "gate.yaml").failed == ["max-nfr of country=de"]
 
 
-def test_columns_for_slices_of_files(tmp_path: Path) -> None:
-    old = write(tmp_path / "old.csv", **OLD, country=["de", "fr"] * 10)
-    new = write(tmp_path / "new.csv", **NEW)
-    report = package.evaluate(old, new, old_classes=CLASSES)
-    (tmp_path / "gate.yaml").write_text("slices: [{by: {country: fr}, max_nfr: 0}]\n")
-    assert report.gate(tmp_path / "gate.yaml").passed
-
-
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [

@@ -103,16 +103,6 @@ def test_limits_are_listed_with_slice_interval_and_waived(judged: Any) -> None:
     assert rows["must-keep"].value == 0
 
 
-@pytest.mark.parametrize(("flag", "file"), [(0.2, "5"), (0.05, "20")])
-def test_of_flag_and_file_the_stricter_holds(judged: Any, flag: float, file: str) -> None:
-    gate = judged(f"limits: {{max_nfr: {file}}}", max_nfr=flag)
-    assert gate.max_nfr == pytest.approx(0.05)
-    assert gate.answer == "fail"
-    both = judged("confidence: 0.8\nlimits: {max_nfr: 20}", max_lost=0.9, confidence=0.9)
-    assert (both.confidence, both.max_nfr, both.max_lost) == (0.9, pytest.approx(0.2), 0.9)
-    assert judged("confidence: 0.95\nlimits: {max_nfr: 20}", confidence=0.9).confidence == 0.95
-
-
 def test_what_flags_say_otherwise_is_said_with_what_holds(tmp_path: Path) -> None:
     path = tmp_path / "g.yaml"
     path.write_text("confidence: 0.95\nlimits: {max_nfr: 2, max_lost: 5}")
@@ -192,18 +182,6 @@ class TestWaivers:
         )
         assert judged("limits: {max_nfr: 50}\n" + replaced).passed
 
-    def test_one_that_is_not_needed_any_more_is_said(self, judged: Any) -> None:
-        gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00001"))
-        assert gate.passed
-        assert [(row.name, row.flips) for row in gate.waivers] == [("test/00001", 0)]
-
-
-def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> None:
-    (tmp_path / "keep.txt").write_text("test/00000\n\ntest/00037\n")
-    gate = judged("must_keep: {file: keep.txt, ids: [test/00001]}")
-    assert gate.limits[0].value == pytest.approx(1 / 3)
-    assert "1 of the samples that must be kept flipped (test/00037)" in gate.checks[0].message
-
 
 class TestWhatCannotFlip:
     """Ten samples: 0 to 7 of old class x, of which OLD gets 0 to 3 right; 8 and 9 of new class y. NEW breaks 3."""
@@ -248,7 +226,6 @@ class TestWhatCannotFlip:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("limits: {max_nrf: 2}", "unknown key limits.max_nrf; did you mean max_nfr?"),
         ("limit: {max_nfr: 2}", "unknown key limit; did you mean limits?"),
         ("slices: [{by: {a: b}, max_nrf: 2}]", r"unknown key slices\[0\].max_nrf; did you mean max_nfr?"),
         (waiver("id: a, expire: 2"), r"unknown key waivers\[0\].expire; did you mean expires?"),
@@ -260,19 +237,11 @@ class TestWhatCannotFlip:
         ("must_keep: {ids: a}", "must_keep.ids: must be a list, such as"),
         ("slices: [{by: a, max_nfr: 1}]", r"slices\[0\].by: must be a mapping of columns to values"),
         ("slices: [{by: {a: [b]}, max_nfr: 1}]", r"slices\[0\].by.a: must be text"),
-        ("limits: {max_nfr: 101}", "limits: max_nfr 101: must lie between 0 and 100"),
-        ("limits: {max_nfr: nan}", "limits: max_nfr nan"),
         ("confidence: 95", "confidence 95: must be at least 0.5"),
         ("slices: [{by: {a: b}}]", "sets no limit"),
         ("slices: [{by: {}, max_nfr: 1}]", r"slices\[0\].by"),
         (waiver("id: a, by: {a: b}"), "give either id or by"),
         (waiver("id: a", "soon"), r"waivers\[0\].expires: must be a day such as 2027-01-31, got 'soon'"),
-        (
-            waiver("id: a", "20270131"),
-            r"waivers\[0\].expires: must be a day such as 2027-01-31, got '20270131'",
-        ),
-        (waiver("id: a", "1893456000"), r"waivers\[0\].expires: must be a day"),
-        (waiver("by: {a: b}"), r"waivers\[0\]: is for a slice without a number of flips; give max_flips"),
         (waiver("by: {a: b}, max_flips: 0"), r"waivers\[0\].max_flips: must be greater than or equal to 1"),
         (waiver("id: a, max_flips: 2"), "is for one sample, which flips once"),
         (waiver("id: a", reason="''"), r"waivers\[0\].reason"),

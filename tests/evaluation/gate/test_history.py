@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from mptctl.errors import DataError, StorageError
+from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.gate.history import Release, append_release, make_release, read_history
@@ -22,26 +21,6 @@ DAY = date(2026, 1, 31)
 
 def release(pair: Pair, **limits: float) -> Release:
     return make_release(compare(*pair, ComparisonRequest(limits=Limits(**limits))), DAY)
-
-
-def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path) -> None:
-    path = tmp_path / "releases.jsonl"
-    assert append_release(path, release(twenty, max_nfr=0.1)) is None
-    (line,) = path.read_text().splitlines()
-    found = json.loads(line)
-    assert (found["date"], found["old"], found["new"]) == ("2026-01-31", "old", "new")
-    assert found["counts"]["negative_flips"] == 3
-    assert (found["n"], found["n_old"], found["nfr"]) == (20, 14, pytest.approx(3 / 14))
-    assert found["nfr_ci95"][0] < 3 / 14 < found["nfr_ci95"][1]
-    assert found["verdict"] == "failed"
-    assert release(twenty).verdict == "ungated"
-    assert release(twenty, max_nfr=0.5).verdict == "passed"
-    assert (
-        make_release(
-            compare(*twenty, ComparisonRequest(limits=Limits(max_nfr=0.2, confidence=0.95))), DAY
-        ).verdict
-        == "undecided"
-    )
 
 
 def test_one_comparison_is_added_once(twenty: Pair, tmp_path: Path) -> None:
@@ -87,16 +66,6 @@ def test_a_damaged_line_is_named_and_nothing_is_written(twenty: Pair, tmp_path: 
         assert (caught.value.exit_code, "\n" in str(caught.value)) == (4, False)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["releases.jsonl"]
-
-
-def test_what_is_no_file_is_said(twenty: Pair, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file"):
-        read_history(tmp_path / "none.jsonl")
-    with pytest.raises(DataError, match="is neither a file"):
-        append_release(tmp_path, release(twenty))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError):
-        append_release(tmp_path / "file" / "releases.jsonl", release(twenty))
 
 
 def append_five(path: Path, line: str, process: int) -> None:

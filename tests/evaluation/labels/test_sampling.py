@@ -22,7 +22,6 @@ from mptctl.evaluation.labels.sampling import (
     plan_labels,
     share_interval,
 )
-from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.statistics import exact_interval, sequence_interval
 
 TAIL = 0.025
@@ -66,16 +65,6 @@ def test_the_ratio_is_the_prior_over_the_posterior() -> None:
     posterior = likelihood / likelihood.sum()
     for total in (1, 2):
         assert math.exp(log_ratio(Stratum(3, 2, 1), total)) == pytest.approx(0.25 / posterior[total])
-
-
-def test_the_ratio_has_a_mean_of_at_most_one() -> None:
-    rows, total = 6, 2
-    for labelled in range(rows + 1):
-        flips = np.arange(max(0, labelled - rows + total), min(total, labelled) + 1)
-        ratios = [math.exp(log_ratio(Stratum(rows, labelled, each), total)) for each in flips.tolist()]
-        mean = np.dot(hypergeom.pmf(flips, rows, total, labelled), ratios)
-        # One as long as every number of flips among the labels is possible.
-        assert mean == pytest.approx(1) if labelled <= total else mean < 1
 
 
 @pytest.mark.parametrize("rows", [5, 13])
@@ -142,22 +131,6 @@ def test_a_limit_of_any_looks_is_the_last_total_that_the_ratio_allows() -> None:
                 most_flips([Stratum(rows, labelled, flips)], TAIL, "any")
                 == totals[np.array(ratio) <= 1 / TAIL].max()
             )
-
-
-@pytest.mark.parametrize("looks", ["once", "any"])
-def test_limits_move_with_the_flips(looks: Looks) -> None:
-    for rows, labelled in ((9, 4), (200, 60)):
-        limits = [most_flips([Stratum(rows, labelled, each)], TAIL, looks) for each in range(labelled + 1)]
-        assert limits == sorted(limits)
-
-
-@pytest.mark.parametrize("looks", ["once", "any"])
-def test_several_strata_are_never_below_each_alone(looks: Looks) -> None:
-    strata = [Stratum(100, 40, 10), Stratum(50, 20, 1), Stratum(30, 30, 3), Stratum(7, 0, 0)]
-    most = most_flips(strata, TAIL, looks)
-    alone = [most_flips([each], TAIL, looks) for each in strata]
-    assert 10 + 1 + 3 + 7 < most <= sum(most_flips([each], TAIL / 100, looks) for each in strata)
-    assert most >= max(alone)
 
 
 def test_a_stratum_that_is_all_labelled_keeps_its_part_of_the_error_of_any_looks() -> None:

@@ -94,33 +94,6 @@ def test_merged_classes_have_no_logits_and_answers_stay(tmp_path: Path) -> None:
     assert old.preds.tolist() == names[logits.argmax(axis=1)].tolist()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    pairs = {"a": ["x"], "b": ["x"], "c": ["p", "q"], "d": ["d"]}
-    old_name = {"a": "x", "b": "x", "c": "c", "d": "d"}
-    new_name = {"x": "x", "p": "c", "q": "c", "d": "d", "n": "n"}
-    truth = rng.choice(list("abcd"), 200)
-    new_truth = [rng.choice(pairs[t]) for t in truth.tolist()]
-    old, new = rng.choice(list("abcd"), 200), rng.choice(["x", "p", "q", "d", "n"], 200)
-    ids = [str(i) for i in range(200)]
-    write(tmp_path / "old.parquet", id=ids, label=truth, pred=old, classes=list("abcd"))
-    write(tmp_path / "new.csv", id=ids, label=new_truth, pred=new, classes=["x", "p", "q", "d", "n"])
-    text = "".join(f"{key}: [{', '.join(names)}]\n" for key, names in pairs.items())
-    report = compare(
-        read_predictions(tmp_path / "old.parquet"),
-        read_predictions(tmp_path / "new.csv"),
-        ComparisonRequest(class_map=mapped(tmp_path, text)),
-    )
-    right = [
-        (old_name[o] == old_name[t], new_name[n] == old_name[t])
-        for t, o, n in zip(truth.tolist(), old.tolist(), new.tolist(), strict=True)
-    ]
-    assert report.counts.negative_flips == right.count((True, False))
-    assert report.counts.positive_flips == right.count((False, True))
-    assert report.counts.both_right == right.count((True, True))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -108,13 +108,6 @@ def test_ids_that_are_numbers_in_one_file_and_text_in_the_other(tmp_path: Path, 
         compare(read_predictions(numbers), read_predictions(text))
 
 
-@pytest.mark.parametrize("ids", [[1, 2], ["1", "2"]])
-def test_integers_of_a_csv_match_integers_and_text(tmp_path: Path, ids: list[Any]) -> None:
-    table = write(tmp_path / "old.csv", id=[1, 2], label=["a", "b"], pred=["a", "b"])
-    other = write(tmp_path / "new.parquet", id=ids, label=["a", "b"], pred=["a", "a"])
-    assert compare(read_predictions(table), read_predictions(other)).counts.negative_flips == 1
-
-
 # Ids at the ends of int64, at the end of uint64, and of a length in between.
 LONG = [[2**63 - 1, -(2**63), 5], [2**64 - 1, 2**63, 5], [1234567890123456789, 10**18, 5]]
 

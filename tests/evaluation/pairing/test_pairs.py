@@ -10,16 +10,6 @@ from mptctl.evaluation.pairing.pairs import OldClasses, choose_old_classes, pair
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
-def test_samples_are_matched_in_any_order() -> None:
-    one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
-    two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
-    pairing = pair({"old": one, "new": two})
-    assert pairing.find(["x", "y", "z"]) == {"x": 0, "y": 1}
-    assert pairing.vocabulary == ("a", "b", "c")
-    assert pairing.truth.tolist() == [0, 1]
-    assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
-
-
 def answers(
     name: str, labels: list[str], preds: list[str], classes: tuple[str, ...] | None = None
 ) -> Predictions:

@@ -33,10 +33,6 @@ class TestIdentical:
                 assert report.gate.failed == ["identical"]
         assert not compare(*twenty).identical
 
-    def test_equal_answers_without_logits_are_one_model(self) -> None:
-        labels, preds = [0, 1, 2, 0], [0, 1, 0, 0]
-        assert compare(answers("old", labels, preds), answers("new", labels, preds, [3, 1, 0, 2])).identical
-
     def test_equal_answers_from_other_logits_are_a_remark(
         self, twenty: tuple[Predictions, Predictions]
     ) -> None:

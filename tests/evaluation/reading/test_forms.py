@@ -136,21 +136,6 @@ class TestDamagedParquet:
         with pytest.raises(DataError, match=r"different lengths|\(N, C\)"):
             read_predictions(file)
 
-    @pytest.mark.parametrize(
-        "kind", [pa.list_(pa.float16()), pa.list_(pa.float32(), 2), pa.large_list(pa.float64())]
-    )
-    def test_logits_of_every_list_type_over_many_groups(self, tmp_path: Path, kind: pa.DataType) -> None:
-        logits = [[0.0, float(i % 3)] for i in range(9000)]
-        columns = {
-            "id": pa.array(range(9000)),
-            "label": pa.array([0] * 9000),
-            "logits": pa.array(logits, type=kind),
-        }
-        parquet.write_table(pa.table(columns), tmp_path / "p.parquet", row_group_size=1000)
-        found = read_predictions(tmp_path / "p.parquet").logits
-        assert found is not None
-        np.testing.assert_array_equal(found, np.array(logits))
-
 
 def test_text_may_be_stored_as_views(tmp_path: Path) -> None:
     columns = {name: pa.array(["a", "b"], pa.string_view()) for name in ("id", "label", "pred")}

@@ -11,33 +11,17 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from mptctl.errors import DataError, NonFiniteError, StorageError
+from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.reading.answers import answers_from_logits
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, row_blocks
-from mptctl.evaluation.reading.predictions import build_predictions, read_predictions, save_predictions
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from mptctl.evaluation.reading.readers import FORMS
 from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
 
 
 def test_a_form_is_read_because_its_file_is_there() -> None:
     assert set(FORMS) == WRITERS.keys()
-
-
-def test_answers_read_the_same_from_every_form(path: Path) -> None:
-    found = read_predictions(write(path, id=IDS, label=LABELS, pred=["cat", "cat", "dog"]))
-    assert found.ids.tolist() == IDS
-    assert found.labels.tolist() == LABELS
-    assert found.preds.tolist() == ["cat", "cat", "dog"]
-    assert (found.logits, found.classes, found.origin) == (None, None, "file")
-
-
-def test_logits_read_the_same_from_every_form(path: Path) -> None:
-    found = read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES))
-    assert found.preds.tolist() == ["cat", "cat", "dog"]
-    assert found.classes == ("cat", "dog")
-    assert found.logits is not None
-    np.testing.assert_array_equal(found.logits, LOGITS)
 
 
 def test_words_that_mean_nothing_to_pandas_are_classes(path: Path) -> None:
@@ -88,25 +72,6 @@ def test_a_pred_beside_logits_is_their_first_maximum_also_where_two_tie(pred: li
     assert kept.preds.tolist() == ["0", "0"]
     with pytest.raises(DataError, match=r"x: `pred` is not the first of the largest `logits` in 1 rows"):
         build_predictions("x", np.arange(2), np.array([0, 0]), np.array(pred), logits)
-
-
-def test_what_is_saved_reads_back(tmp_path: Path) -> None:
-    made = build_predictions("x", np.array(IDS), np.array(LABELS), logits=LOGITS, classes=("cat", "dog"))
-    save_predictions(made, tmp_path / "new" / "p.npz")
-    found = read_predictions(tmp_path / "new" / "p.npz")
-    assert found.ids.tolist() == IDS
-    assert found.preds.tolist() == made.preds.tolist()
-    assert found.classes == made.classes
-    assert isinstance(found.logits, np.memmap)
-    assert found.logits.dtype == np.float32
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.npz"]
-
-
-def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    made = build_predictions("x", np.array(IDS), np.array(LABELS), np.array(LABELS))
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be written"):
-        save_predictions(made, tmp_path / "file" / "p.npz")
 
 
 def test_minus_infinity_is_a_class_that_is_never_answered() -> None:
@@ -189,13 +154,6 @@ def test_answers_and_logits_become_predictions() -> None:
 def test_without_names_columns_are_numbers() -> None:
     found = InMemory.of([0, 1, 2]).predictions("old", np.eye(3), is_old=True)
     assert (found.preds.tolist(), found.counted) == (["0", "1", "2"], True)
-
-
-def test_lengths_that_do_not_fit() -> None:
-    with pytest.raises(DataError, match="ids: 1 rows for 2 labels"):
-        InMemory.of([0, 1], ids=["a"])
-    with pytest.raises(DataError, match="new: 3 rows for 2 labels"):
-        InMemory.of([0, 1]).predictions("new", [0, 1, 1])
 
 
 def test_confidences_by_hand() -> None:

@@ -68,12 +68,6 @@ def test_logits_in_parts(tmp_path: Path) -> None:
     assert found.preds.tolist() == ["0", "1", "0", "1"]
 
 
-def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"part-\*\.parquet: matches no file") as caught:
-        read_predictions(tmp_path / "part-*.parquet")
-    assert caught.value.exit_code == 4
-
-
 def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
     for form in WRITERS:
         file = write(tmp_path / f"run[1]*{form}", id=[1], label=["a"], pred=["a"])

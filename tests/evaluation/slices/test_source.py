@@ -82,13 +82,6 @@ def test_booleans_are_true_and_false_in_all_forms_that_have_them(
     assert rows == {"true": 5, "false": 9}  # of samples 1 to 14
 
 
-def test_small_slices_are_counted_and_not_tested(twenty: Pair, path: Path) -> None:
-    write(path, id=IDS, country=COUNTRY)
-    report = sliced(twenty, path, [("country",)], min_slice=7)
-    assert [row.by for row in report.slices] == [{"country": "de"}]
-    assert (report.small_slices, report.slices[0].q) == (2, pytest.approx(0.5))
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_p_is_fishers_and_q_is_benjamini_and_hochberg_s(seed: int) -> None:
     rng = np.random.default_rng(seed)
