@@ -23,6 +23,8 @@ from mptctl.names import Progress, Verify, tell_nobody
 
 # Pixels of a picture at most: Pillow's own limit against decompression bombs (0.25 GB).
 MAX_PIXELS = 89_478_485
+# Pixels of a side of a PNG file at most: libpng's own limit, which DALI keeps and Pillow does not.
+MAX_PNG_SIDE = 1_000_000
 # Formats that every decoder may get. MPO is a JPEG file with more JPEG files behind it, as many phones write.
 _JPEG_FORMATS = ("JPEG", "MPO")
 _ACCEPTED = (*_JPEG_FORMATS, "PNG")
@@ -116,6 +118,8 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         width, height = image.size
         if width * height > MAX_PIXELS:
             raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+        if image.format == "PNG" and max(width, height) > MAX_PNG_SIDE:
+            raise DataError(f"{width} x {height} pixels, and a side of a PNG file has at most {MAX_PNG_SIDE}")
         if has_16_bits(image):
             raise DataError("16 bits a channel or more; save it with 8")
         if image.format not in _ACCEPTED:

@@ -103,6 +103,7 @@ BAD = {
     "half a png": (png(PICTURE)[:400], "cut off"),
     "gif": (gif(), "is GIF, not JPEG or PNG"),
     "giant": (giant(), "pixels"),
+    "png, taller than DALI reads": (png(Image.new("1", (1, 1_000_001))), "a side of a PNG file"),
     "16-bit grey": (png(Image.fromarray(np.zeros((4, 4), np.uint16))), "16 bits"),
     "16-bit colour": (deep_png(), "16 bits"),
 }
