@@ -195,7 +195,7 @@ COMPARISONS = [
     # Wrong usage.
     Case("evaluate", 2, "OLD"),
     Case(f"{FILES} --max-nfr much", 2, "--max-nfr"),
-    Case(f"{FILES} --max-nfr 101", 2, "--max-nfr"),
+    *(Case(f"{FILES} --max-nfr {limit}", 2, "--max-nfr") for limit in ("101", "-1", "nan", "inf")),
     Case(f"{FILES} --max-nfr 5 --confidence 0.3", 2, "--confidence"),
     Case(f"{FILES} --confidence 0.95", 2, "--confidence"),
     Case(f"{FILES} --gate gone.yaml", 2, "gone.yaml"),

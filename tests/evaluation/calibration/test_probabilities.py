@@ -72,14 +72,6 @@ def test_a_class_that_is_never_answered() -> None:
     assert score_probabilities(logits, np.array([1])).nll == math.inf
 
 
-def test_equal_logits() -> None:
-    scores = score_probabilities(np.zeros((4, 5)), np.array([0, 1, 2, 3]))
-    assert scores.confidence == pytest.approx([0.2] * 4)
-    assert (scores.nll, scores.brier) == (pytest.approx(math.log(5)), pytest.approx(4 * 0.04 + 0.64))
-    # Each of four classes is true in one of four samples where .2 was said, and the fifth in none.
-    assert scores.cwece == pytest.approx((4 * 0.05 + 0.2) / 5)
-
-
 def test_a_temperature_divides_the_logits() -> None:
     logits, truth = random_logits(200)
     one, other = score_probabilities(logits, truth, 2.5), score_probabilities(logits / 2.5, truth)
