@@ -13,7 +13,7 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from mptctl import __version__
-from mptctl.cli.command import Command, CommandGroup, CommandWithTorch
+from mptctl.cli.command import HELP_FLAGS, Command, CommandGroup, CommandWithTorch
 from mptctl.cli.commands import comparing, gating, looking, starting, training
 from mptctl.cli.jobs import Job
 from mptctl.cli.messages import resume_command
@@ -37,7 +37,7 @@ app = typer.Typer(
     "measure what a replacement breaks, and refuse a release that breaks too much.",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_FLAGS},
 )
 
 

@@ -11,6 +11,9 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mptctl.errors import UsageError
 
+# The flags that show the help of every command.
+HELP_FLAGS = ["-h", "--help"]
+
 
 def _hide_flag_types(params: list[Any]) -> list[Any]:
     """Set, in place, that help shows no ``<bool>`` beside a flag; return the same parameters."""

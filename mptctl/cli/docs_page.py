@@ -15,6 +15,7 @@ from typer.cli import get_docs_for_click
 from typer.core import TyperCommand, TyperGroup
 
 from mptctl import errors
+from mptctl.cli.command import HELP_FLAGS
 from mptctl.cli.jobs import Job
 from mptctl.data.split_file import SplitFile
 from mptctl.models.checkpoint import CheckpointMeta
@@ -41,7 +42,12 @@ def render_reference(app: typer.Typer) -> str:
         "",
         # What `typer utils docs` would write on each command.
         *(
-            get_docs_for_click(obj=command, ctx=typer.Context(command), indent=2, name=f"mptctl {name}")
+            get_docs_for_click(
+                obj=command,
+                ctx=typer.Context(command, help_option_names=HELP_FLAGS),
+                indent=2,
+                name=f"mptctl {name}",
+            )
             for name, command in shown_commands(app)
         ),
         "## Recipe keys",

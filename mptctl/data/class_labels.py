@@ -59,8 +59,8 @@ def choose_class_labels(
     labels = {label: names[label] for label in classes if names.get(label)}
     if not labels:
         raise UsageError(
-            f"{FLAG} {path}: none of its {len(names):,} ids is a class of the split, such as {some(classes, 1)}; "
-            "write ids as split.json has them"
+            f"{FLAG} {path}: none of its {len(names):,} ids is a class of the split, such as "
+            f"{some(classes, 1)}; write ids as split.json has them"
         )
     notes = []
     if without := [label for label in classes if label not in labels]:

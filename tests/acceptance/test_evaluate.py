@@ -195,7 +195,7 @@ COMPARISONS = [
     # Wrong usage.
     Case("evaluate", 2, "OLD"),
     Case(f"{FILES} --max-nfr much", 2, "--max-nfr"),
-    Case(f"{FILES} --max-nfr 101", 2, "--max-nfr"),
+    *(Case(f"{FILES} --max-nfr {limit}", 2, "--max-nfr") for limit in ("101", "-1", "nan", "inf")),
     Case(f"{FILES} --max-nfr 5 --confidence 0.3", 2, "--confidence"),
     Case(f"{FILES} --confidence 0.95", 2, "--confidence"),
     Case(f"{FILES} --gate gone.yaml", 2, "gone.yaml"),
@@ -271,8 +271,6 @@ OTHERS = [
     Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
     Case("history releases.jsonl --json", 4, "releases.jsonl", before=written("releases.jsonl", "")),
     Case("history gone.jsonl", 4, "gone.jsonl"),
-    Case("history few.csv --out x.gif", 2, "x.gif"),
-    Case("history few.csv --out few.csv", 2, "few.csv"),
     Case("history releases.jsonl", 4, "releases.jsonl", before=written("releases.jsonl", "{}\n")),
     Case(
         f"{FILES} --append-history h.jsonl",

@@ -42,7 +42,6 @@ CASES = [
         "adjust old --old old --max-nfr 60", 2, "the same model: nothing was compared; name the model that is"
     ),
     Case("adjust mpt-kl --old old --max-nfr 200", 2, "between 0 and 100"),
-    Case("adjust mpt-kl --old old --max-nfr 2 --figure a.pdf", 2, "name a file that ends in .png or .svg"),
     Case("adjust mpt-kl --temperature --figure a.svg", 2, "--figure"),
     Case("adjust mpt-kl --old old --max-nfr 12 --name mpt-kl --overwrite", 2, "which this command reads"),
     Case("adjust mpt-kl --old old --max-nfr 12 --name ../out", 2, "names no folder"),
@@ -103,7 +102,6 @@ CASES = [
     Case("fewshot old --shot 75 --query 16", 4, "class 7: 90 test pictures"),
     Case("fewshot old --way 1", 2, "--way"),
     Case("fewshot old ref", 2, "name one run"),
-    Case("fewshot old --analysis --classes digits.txt", 2, "--classes: is for episodes"),
     Case("fewshot old --out x.png", 2, "--out"),
     Case("fewshot old --analysis --out x.pdf", 2, "x.pdf"),
     Case("fewshot old --episodes 0", 2, "--episodes"),

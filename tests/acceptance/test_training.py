@@ -52,7 +52,7 @@ TRAININGS = [
     Case(f"train-ref --run-root none {STEPS}", 2, "none"),
     Case(f"train-mpt --name new --max-nfr 5 {STEPS}", 2, "--max-nfr"),
     Case(f"train-baseline elodi --name new {STEPS}", 2, "optim.max_steps"),
-    Case("train-baseline elodi --old nobody --set optim.epochs=6", 2, "optim.epochs to at least 7"),
+    Case("train-baseline elodi --set optim.epochs=6", 2, "optim.epochs to at least 7"),
     Case("train-mpt --name new --max-nfr 2 --k 1", 2, "--max-nfr and --k: the budget moves k; give one of them"),
     Case("train-mpt --name new --confidence 0.9", 2, "says how sure a budget must be; give --max-nfr too"),
     Case("train-mpt --name new --max-nfr 0.01 --dry-run", 2, "validation pictures of old classes cannot show it"),

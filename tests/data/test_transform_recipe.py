@@ -66,14 +66,6 @@ def test_steps_from_the_command_line_and_from_a_file_survive_their_yaml(tmp_path
         load_recipe(str(file))
 
 
-def test_names_of_other_programs_lead_to_the_key() -> None:
-    for name in ("data.color_jitter", "data.rand_augment", "data.random_erasing", "data.transform"):
-        with pytest.raises(UsageError, match=r"did you mean data\.transforms\?"):
-            load_recipe("digits", [f"{name}=1"])
-    with pytest.raises(UsageError, match=r"did you mean data\.eval_resize\?"):
-        load_recipe("digits", ["data.crop_pct=0.9"])
-
-
 def test_what_changes_pictures_changes_the_key_of_a_cache() -> None:
     changes = ("data.padding=4", "data.transforms=[trivial-augment]", "data.interpolation=bicubic")
     kept = [load_recipe("cifar10", [change]).data for change in changes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 import zipfile
 import zlib
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyarrow import parquet
 
 from tests.evaluation.random_files import Model
@@ -67,34 +65,6 @@ def old_class_respelled(rng: Rng, pair: Pair) -> Pair:
     odd = next(name for name in old.classes if name.upper() != name)
     classes = [name.upper() if name == odd else name for name in old.classes]
     return replace(old, classes=classes, preds=[p.upper() if p == odd else p for p in old.preds]), pair[1]
-
-
-def unlike_lists(rng: Rng, pair: Pair) -> Pair:
-    old = pair[0]
-    n, text = len(old.ids), json.dumps(old.classes)
-    if old.form == ".parquet":
-        lists = [old.classes] * (n - 1) + [old.classes[::-1]]
-        return replace(old, raw={"classes": pa.array(lists)}), pair[1]
-    cells = [
-        [text] * (n - 1) + [json.dumps(old.classes[::-1])],
-        [text] * (n - 1) + [""],
-        ["{" + text[1:-1] + "}"] * n,
-        [json.dumps({name: i for i, name in enumerate(old.classes)})] * n,
-        [repr("".join(old.classes))] * n,
-        [json.dumps([old.classes])] * n,
-    ]
-    return replace(old, raw={"classes": cells[int(rng.integers(len(cells)))]}), pair[1]
-
-
-def null_rows(rng: Rng, pair: Pair) -> Pair:
-    old = pair[0]
-    n, c = len(old.ids), len(old.classes)
-    rows: list[Any] = [[0.0] * c for _ in range(n)]
-    rows[int(rng.integers(n))] = None
-    kinds = [pa.list_(pa.float32(), c), pa.list_(pa.float32())]
-    logits = pa.array(rows, type=kinds[int(rng.integers(2))])
-    some = [None if i == 1 else answer for i, answer in enumerate(old.preds)]
-    return replace(old, raw=[{"logits": logits}, {"pred": pa.array(some)}][int(rng.integers(2))]), pair[1]
 
 
 def unmatched(rng: Rng, pair: Pair) -> Pair:
@@ -203,9 +173,6 @@ KINDS = {
     "labels from 1": Kind({"style": "counted", "says": False, "logits": True}, labels_from_1),
     "labels of -1": Kind({"style": "counted", "says": False, "logits": True}, labels_of_minus_1),
     "an old class spelled otherwise": Kind({"style": "names", "says": True}, old_class_respelled),
-    "unlike class lists": Kind({"says": True, "form": ".csv"}, unlike_lists),
-    "unlike class lists in Parquet": Kind({"says": True, "form": ".parquet"}, unlike_lists),
-    "null rows": Kind({"form": ".parquet", "says": True, "logits": True}, null_rows),
     "ids or labels that do not match": Kind({}, unmatched),
     "mostly unknown answers": Kind(PLAIN, mostly_unknown),
     "a wrong checksum": Kind({"form": ".npz"}, after=flip_a_bit),

@@ -1,4 +1,4 @@
-"""Rows 58, 69, 82 and 84: flags beside a gate file, and waivers, that would let more pass than was agreed to."""
+"""Rows 34, 48, 58, 69, 82 and 84: gate files that say nothing clear, and flags and waivers that would let more pass."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import mptctl as package
 from mptctl.errors import UsageError
 from tests.common import CommandLine, Done
 from tests.evaluation.files import write
+from tests.faults.small_pairs import refused
 
 Pair = tuple[Path, Path]
 
@@ -138,6 +139,66 @@ def test_row_82_gate_init_writes_the_old_classes_that_it_was_given(
 def waived(what: str) -> str:
     """A gate file that all flips of the pair would break, were they not waived."""
     return f"limits: {{max_nfr: 1}}\nwaivers: [{{reason: r, owner: o, {what}}}]"
+
+
+@pytest.mark.parametrize(("text", "code", "said"), UNCLEAR)
+def test_row_34_48_69_a_gate_file_that_says_nothing_clear(
+    tmp_path: Path, pair: Pair, mptctl: CommandLine, text: str, code: int, said: str
+) -> None:
+    error = refused(mptctl, code, *pair, "--gate", write_gate(tmp_path, text))
+    assert said in error
+
+
+UNCLEAR = [
+    ("limit: {max_nfr: 2}", 2, "unknown key limit; did you mean limits?"),
+    ("limits: {max_nfx: 1}", 2, "unknown key limits.max_nfx; did you mean max_nfr?"),
+    ("slices: [{by: {a: b}, max_nrf: 2}]", 2, "unknown key slices[0].max_nrf; did you mean max_nfr?"),
+    (of_waiver(f"id: a, expire: 2, {DAY}"), 2, "unknown key waivers[0].expire; did you mean expires?"),
+    ("limits: {max_nfr: two}", 2, "limits.max_nfr: must be a valid number, got 'two'"),
+    ("limits: {max_nfr: [1]}", 2, "limits.max_nfr"),
+    *((f"limits: {{max_nfr: {limit}}}", 2, f"max_nfr {limit.strip('.')}") for limit in (".nan", ".inf", "-1", "101")),
+    ("limits: 5", 2, "gate.yaml: limits: must be a mapping of keys such as max_nfr, "),
+    ("slices: [a]", 2, "gate.yaml: slices[0]: must be a mapping of keys such as max_nfr, "),
+    ("waivers: [a]", 2, "waivers[0]: must be a mapping of keys such as id, by, reason"),
+    ("must_keep: a", 2, "must_keep: must be a mapping of keys such as ids, file, by, got 'a'"),
+    ("must_keep: {ids: a}", 2, "must_keep.ids: must be a list, such as"),
+    ("must_keep: {ids: [nobody]}", 4, "nobody"),
+    ("slices: [{by: a, max_nfr: 1}]", 2, "slices[0].by: must be a mapping of columns to values"),
+    ("slices: [{by: {a: [b]}, max_nfr: 1}]", 2, "slices[0].by.a: must be text"),
+    ("slices: [{by: {}, max_nfr: 1}]", 2, "slices[0].by"),
+    ("slices: [{by: {a: b}}]", 2, "sets no limit"),
+    ("slices: [{by: {country: de}, max_nfr: 1.0}]", 4, "country"),
+    ("slices: [{by: {class: cow}, max_nfr: 1.0}]", 4, "cow"),
+    ("confidence: 95", 2, "confidence 95: must be at least 0.5"),
+    (of_waiver(f"id: a, by: {{a: b}}, {DAY}"), 2, "give either id or by"),
+    (of_waiver(f"by: {{a: b}}, {DAY}"), 2, "waivers[0]: is for a slice without a number of flips; give max_flips"),
+    (of_waiver(f"by: {{a: b}}, max_flips: 0, {DAY}"), 2, "waivers[0].max_flips: must be greater than or equal to 1"),
+    (of_waiver(f"id: a, max_flips: 2, {DAY}"), 2, "is for one sample, which flips once"),
+    (of_waiver(f"id: a, {DAY}", "''"), 2, "waivers[0].reason"),
+    (of_waiver(f"id: a, {DAY}", "' '"), 2, "waivers[0].reason"),
+    ("waivers: [{id: a}]", 2, "waivers[0].reason: is missing"),
+    *((of_waiver(f"id: a, expires: {day}"), 2, "waivers[0].expires: must be a day such as 2027-01-31")
+      for day in ("soon", "20270131", "32503680000")),
+    ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", 2, "line 2: the key of line 1 once more; keep one"),
+    ('limits: {max_nfr: 2}\nslices: ["\\uDC00"]', 2, "line 2: half of a surrogate pair is no character"),
+    ("limits: &a {max_nfr: 2}\nslices: [*a]", 2, "aliases are not allowed"),
+    ("[limits]: {max_nfr: 2}", 2, "line 1: a key is a list or mapping"),
+    ("limits: {{max_nfr: 1}: 2}", 2, "a key is a list or mapping"),
+    ("- a", 2, "must be a mapping"),
+    ("", 2, "must be a mapping"),
+    ("{}", 2, "gate.yaml: sets no limit; give limits"),
+    ("confidence: 0.9", 2, "sets no limit"),
+    (of_waiver(f"id: '3', {DAY}"), 2, "sets no limit"),
+    ("limits: [", 2, "gate.yaml"),
+]  # fmt: skip
+
+
+DAY = "expires: 2999-01-31"
+
+
+def of_waiver(what: str, reason: str = "r") -> str:
+    """A gate file with a waiver alone."""
+    return f"waivers: [{{{what}, reason: {reason}, owner: o}}]"
 
 
 @pytest.fixture(params=["Etc/GMT-14", "Etc/GMT+12"])

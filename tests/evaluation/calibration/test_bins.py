@@ -47,15 +47,6 @@ def test_aece_is_that_of_the_paper_but_for_the_smallest_confidence() -> None:
     assert found.aece == pytest.approx(theirs, abs=1 / 1000)
 
 
-@pytest.mark.parametrize("value", [0.1, 1 / 15, 0.5, 1.0])
-def test_constant_confidence_loses_no_sample(value: float) -> None:
-    right = np.array([True, True, True, False])
-    found = calibrate(np.full(4, value), right)
-    assert found.ece == pytest.approx(abs(0.75 - value))
-    assert found.aece == pytest.approx(abs(0.75 - value))
-    assert sum(b.n for b in found.bins) == 4
-
-
 def test_nan_is_refused() -> None:
     with pytest.raises(NonFiniteError, match="2 confidences are NaN"):
         calibrate(np.array([np.nan, 0.5, np.nan]), np.array([True, True, False]))

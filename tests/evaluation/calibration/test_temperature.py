@@ -33,13 +33,6 @@ def test_it_minimises_the_likelihood(scale: float) -> None:
     assert abs(slope(1 / fit.temperature, logits, truth)) < 1e-9 * max(1, scale)
 
 
-def test_by_hand() -> None:
-    # Two classes, the right one 1 ahead in three samples of four: log odds of 3 at the optimum, so T = 1 / log 3.
-    logits = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    fit = fit_temperature(logits, np.array([0, 0, 1, 0]))
-    assert fit.temperature == pytest.approx(1 / math.log(3), rel=1e-10)
-
-
 def test_a_class_that_is_never_answered_is_no_obstacle() -> None:
     logits = np.array([[1.0, 0.0, -np.inf], [1.0, 0.0, -np.inf], [0.0, 1.0, -np.inf], [0.0, 1.0, -np.inf]])
     assert fit_temperature(logits, np.array([0, 0, 1, 0])).temperature == pytest.approx(1 / math.log(3))

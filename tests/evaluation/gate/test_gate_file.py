@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.gate_file import read_gate_file
 from mptctl.evaluation.limits import Limits
@@ -221,48 +221,6 @@ class TestWhatCannotFlip:
     def test_samples_of_new_classes_are_refused(self, verdict: Any, text: str) -> None:
         with pytest.raises(DataError, match=r"ids are of new classes, which cannot flip \((8, )?9\)"):
             verdict(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("limit: {max_nfr: 2}", "unknown key limit; did you mean limits?"),
-        ("slices: [{by: {a: b}, max_nrf: 2}]", r"unknown key slices\[0\].max_nrf; did you mean max_nfr?"),
-        (waiver("id: a, expire: 2"), r"unknown key waivers\[0\].expire; did you mean expires?"),
-        ("limits: {max_nfr: two}", "limits.max_nfr: must be a valid number, got 'two'"),
-        ("limits: 5", "gate.yaml: limits: must be a mapping of keys such as max_nfr, .*, got '5'"),
-        ("slices: [a]", r"gate.yaml: slices\[0\]: must be a mapping of keys such as max_nfr, .*, got 'a'"),
-        ("waivers: [a]", r"waivers\[0\]: must be a mapping of keys such as id, by, reason"),
-        ("must_keep: a", "must_keep: must be a mapping of keys such as ids, file, by, got 'a'"),
-        ("must_keep: {ids: a}", "must_keep.ids: must be a list, such as"),
-        ("slices: [{by: a, max_nfr: 1}]", r"slices\[0\].by: must be a mapping of columns to values"),
-        ("slices: [{by: {a: [b]}, max_nfr: 1}]", r"slices\[0\].by.a: must be text"),
-        ("confidence: 95", "confidence 95: must be at least 0.5"),
-        ("slices: [{by: {a: b}}]", "sets no limit"),
-        ("slices: [{by: {}, max_nfr: 1}]", r"slices\[0\].by"),
-        (waiver("id: a, by: {a: b}"), "give either id or by"),
-        (waiver("id: a", "soon"), r"waivers\[0\].expires: must be a day such as 2027-01-31, got 'soon'"),
-        (waiver("by: {a: b}, max_flips: 0"), r"waivers\[0\].max_flips: must be greater than or equal to 1"),
-        (waiver("id: a, max_flips: 2"), "is for one sample, which flips once"),
-        (waiver("id: a", reason="''"), r"waivers\[0\].reason"),
-        (waiver("id: a", reason="' '"), r"waivers\[0\].reason"),
-        ("waivers: [{id: a}]", r"waivers\[0\].reason: is missing"),
-        ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "line 2: the key of line 1 once more; keep one"),
-        ('limits: {max_nfr: 2}\nslices: ["\\uDC00"]', "line 2: half of a surrogate pair is no character"),
-        ("limits: &a {max_nfr: 2}\nslices: [*a]", "aliases are not allowed"),
-        ("[limits]: {max_nfr: 2}", "line 1: a key is a list or mapping"),
-        ("limits: {{max_nfr: 1}: 2}", "a key is a list or mapping"),
-        ("- a", "must be a mapping"),
-        ("", "must be a mapping"),
-        ("{}", r"--gate .*gate\.yaml: sets no limit; give limits"),
-        ("confidence: 0.9", "sets no limit"),
-        (waiver("id: test/00039"), "sets no limit"),
-        ("limits: [", "gate.yaml"),
-    ],
-)
-def test_a_form_that_is_not_a_gate_file_s_is_a_usage_error(judged: Any, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        judged(text)
 
 
 def test_values_are_taken_as_they_are_written(tmp_path: Path) -> None:

@@ -111,33 +111,6 @@ class TestWrongFiles:
             read_predictions(tmp_path / "p.npz")
         assert not marker.exists()
 
-    def test_no_rows(self, tmp_path: Path) -> None:
-        (tmp_path / "p.csv").write_text("id,label,pred\n")
-        with pytest.raises(DataError, match="holds no sample"):
-            read_predictions(tmp_path / "p.csv")
-
-    def test_unequal_lengths(self, tmp_path: Path) -> None:
-        file = write(tmp_path / "p.npz", id=IDS, label=LABELS[:2], pred=LABELS)
-        with pytest.raises(DataError, match="2 rows of `label` for 3 of `id`"):
-            read_predictions(file)
-
-    @pytest.mark.parametrize(
-        ("classes", "message"),
-        [(["cat"], "1 `classes` for 2 columns"), (["cat", "cat"], "names a class twice")],
-    )
-    def test_classes_that_do_not_fit(self, path: Path, classes: list[str], message: str) -> None:
-        with pytest.raises(DataError, match=message):
-            read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS, classes=classes))
-
-    def test_answers_outside_the_classes(self, path: Path) -> None:
-        with pytest.raises(DataError, match="not among its `classes`: emu"):
-            read_predictions(write(path, id=IDS, label=LABELS, pred=["cat", "emu", "cat"], classes=CLASSES))
-
-    def test_logits_that_are_no_matrix(self, tmp_path: Path) -> None:
-        file = write(tmp_path / "p.npz", id=IDS, label=[0, 1, 0], logits=np.zeros(3))
-        with pytest.raises(DataError, match=r"shape \(N, C\)"):
-            read_predictions(file)
-
 
 def test_answers_and_logits_become_predictions() -> None:
     test = InMemory.of(["cat", "dog", "emu"], classes=["cat", "dog", "emu"], old_classes=["dog", "cat"])
