@@ -96,6 +96,15 @@ def check_path(path: str, verify: Verify) -> CheckedFile:
         raise DataError(one_line(error)[:120]) from error
 
 
+def _refuse_size(image: Image.Image) -> None:
+    """Raise DataError for a picture of more pixels than Pillow or DALI reads."""
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+    if image.format == "PNG" and max(width, height) > MAX_PNG_SIDE:
+        raise DataError(f"{width} x {height} pixels, and a side of a PNG file has at most {MAX_PNG_SIDE}")
+
+
 def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: int = 0) -> CheckedFile:
     """Check an encoded picture in a stream, in any thread, as `check_path` does.
 
@@ -116,10 +125,7 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
         if image.format not in (*_ACCEPTED, by_suffix):
             raise DataError(f"is {image.format}, not {'JPEG or PNG' if by_suffix is None else by_suffix}")
         width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
-        if image.format == "PNG" and max(width, height) > MAX_PNG_SIDE:
-            raise DataError(f"{width} x {height} pixels, and a side of a PNG file has at most {MAX_PNG_SIDE}")
+        _refuse_size(image)
         if has_16_bits(image):
             raise DataError("16 bits a channel or more; save it with 8")
         if image.format not in _ACCEPTED:

@@ -27,15 +27,24 @@ def write_gate(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--confidence", "0.5"), "says 0.95; the stricter of the two is used, 0.95"),
+        (("--max-nfr", "90"), "says 12; the stricter of the two is used, 12"),
+    ],
+)
 def test_row_58_a_flag_beside_a_gate_file_loosens_nothing(
-    tmp_path: Path, pair: Pair, mptctl: CommandLine
+    tmp_path: Path, pair: Pair, mptctl: CommandLine, flags: tuple[str, ...], said: str
 ) -> None:
     """20 flips of 200, 6.2 to 15.0 %: 12 % is undecided at 0.95, and at 0.5 it would pass."""
     gate = write_gate(tmp_path, "confidence: 0.95\nlimits: {max_nfr: 12}")
-    done = mptctl("evaluate", *pair, "--gate", gate, "--json", "--confidence", "0.5")
+    assert mptctl("evaluate", *pair, "--max-nfr", "12", "--confidence", "0.5").returncode == 0
+    done = mptctl("evaluate", *pair, "--gate", gate, "--json", *flags)
     assert done.returncode == 3
-    said = "says 0.95; the stricter of the two is used, 0.95"
-    assert any(said in warning for warning in json.loads(done.stdout)["warnings"])
+    report = json.loads(done.stdout)
+    assert (report["gate"]["answer"], report["gate"]["max_nfr"]) == ("undecided", 0.12)
+    assert any(said in warning for warning in report["warnings"])
 
 
 def write_two_classes(folder: Path) -> Pair:
@@ -141,14 +150,12 @@ def waived(what: str) -> str:
     return f"limits: {{max_nfr: 1}}\nwaivers: [{{reason: r, owner: o, {what}}}]"
 
 
-@pytest.mark.parametrize(("text", "code", "said"), UNCLEAR)
-def test_row_34_48_69_a_gate_file_that_says_nothing_clear(
-    tmp_path: Path, pair: Pair, mptctl: CommandLine, text: str, code: int, said: str
-) -> None:
-    error = refused(mptctl, code, *pair, "--gate", write_gate(tmp_path, text))
-    assert said in error
+def of_waiver(what: str, reason: str = "r") -> str:
+    """A gate file with a waiver alone."""
+    return f"waivers: [{{{what}, reason: {reason}, owner: o}}]"
 
 
+DAY = "expires: 2999-01-31"
 UNCLEAR = [
     ("limit: {max_nfr: 2}", 2, "unknown key limit; did you mean limits?"),
     ("limits: {max_nfx: 1}", 2, "unknown key limits.max_nfx; did you mean max_nfr?"),
@@ -193,12 +200,23 @@ UNCLEAR = [
 ]  # fmt: skip
 
 
-DAY = "expires: 2999-01-31"
+@pytest.mark.parametrize(("text", "code", "said"), UNCLEAR)
+def test_row_34_48_69_a_gate_file_that_says_nothing_clear(
+    tmp_path: Path, pair: Pair, mptctl: CommandLine, text: str, code: int, said: str
+) -> None:
+    error = refused(mptctl, code, *pair, "--gate", write_gate(tmp_path, text))
+    assert said in error
 
 
-def of_waiver(what: str, reason: str = "r") -> str:
-    """A gate file with a waiver alone."""
-    return f"waivers: [{{{what}, reason: {reason}, owner: o}}]"
+def test_row_69_a_waiver_of_a_slice_holds_no_further_than_its_cap(
+    tmp_path: Path, pair: Pair, mptctl: CommandLine
+) -> None:
+    rule = "by: {class: '1'}, expires: 2999-01-31, max_flips: 1"
+    done = mptctl("evaluate", *pair, "--gate", write_gate(tmp_path, waived(rule)), "--json")
+    assert done.returncode == 3
+    gate = json.loads(done.stdout)["gate"]
+    assert gate["failed"] == ["max-nfr", "exceeded-waiver"]
+    assert (gate["limits"][0]["counted"], gate["limits"][0]["waived"]) == (20, 0)
 
 
 @pytest.fixture(params=["Etc/GMT-14", "Etc/GMT+12"])

@@ -1,7 +1,5 @@
 """Rows 12, 13, 20, 26, 27, 39, 40, 42 and 48: predictions and gates from which no verdict may follow."""
 
-"""Rows 12, 13, 20, 26, 34, 39, 40, 42 and 48: predictions and gates from which no verdict may follow."""
-
 from __future__ import annotations
 
 import json
@@ -99,6 +97,22 @@ def test_row_26_one_and_the_same_model(tmp_path: Path, mptctl: CommandLine) -> N
         assert "old and new are the same model" in mptctl("evaluate", old, new).stdout.lower()
 
 
+def test_row_27_an_old_model_whose_right_answers_are_lost(tmp_path: Path, mptctl: CommandLine) -> None:
+    wrong = ["cat" if x != "cat" else "dog" for x in LABELS]
+    old = good(tmp_path / "old.npz", pred=[*LABELS[:10], *wrong[10:]])
+    new = good(tmp_path / "new.npz", pred=[*wrong[:10], *LABELS[10:]])
+    done = mptctl("evaluate", old, new, "--max-lost", "50", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["lost"]) == (3, 1.0)
+    assert any(
+        "10 of the 10 right predictions of the old model are lost" in text for text in report["warnings"]
+    )
+    # And one that is hardly ever right.
+    old = good(tmp_path / "poor.npz", pred=[LABELS[0], *wrong[1:]])
+    report = json.loads(mptctl("evaluate", old, new, "--json").stdout)
+    assert any("hardly ever right" in text for text in report["warnings"])
+
+
 ODD = {
     "1.5": np.full(12, 1.5), "inf": np.full(12, np.inf), "2e19": np.full(12, 2e19), "2^53": np.full(12, 2.0**53),
     "2^11 in half": np.full(12, 2048, np.float16), "dates": np.full(12, "2020-01-01", "M8[D]"),
@@ -120,9 +134,6 @@ LINES = {
     "not UTF-8": b"\xff\xfe,cat,cat\n", "half a character": b"\xed\xa0\x80,cat,cat\n", "a NUL": b"a\0b,cat,cat\n",
     "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'x,cat,"cat\n',
 }  # fmt: skip
-PLACES, ROWS = np.arange(12) % 2, np.eye(2)[np.arange(12) % 2]
-# Cells of a CSV that hold no logits.
-CELLS = ("[1, true]", '["1", "2"]', "[1, null]", "[[1], [2]]", "{}", "1", "[1 2]", "", '"12"', "[]")
 
 
 # What is no list of classes: in cells of a CSV, in a column of Parquet, in an archive.
@@ -141,33 +152,12 @@ LISTS: dict[str, list[Any]] = {
     ],
     ".npz": ["021", [["cat", "dog"]], [], [0.5, 1], [True, False]],
 }  # fmt: skip
+# Cells of a CSV that hold no logits.
+CELLS = ("[1, true]", '["1", "2"]', "[1, null]", "[[1], [2]]", "{}", "1", "[1 2]", "", '"12"', "[]")
+PLACES, ROWS = np.arange(12) % 2, np.eye(2)[np.arange(12) % 2]
 # Columns in place of sound ones, of which None takes one away, or a row at the end; and the reason, without which a
 # later refusal might hide a lost guard.
 Change = dict[str, Any] | bytes
-
-
-@pytest.mark.parametrize(
-    ("form", "change", "reason"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
-)
-def test_row_39_what_is_no_column_of_predictions(
-    tmp_path: Path, mptctl: CommandLine, form: str, change: Change, reason: str
-) -> None:
-    changed = {"id": IDS, "label": LABELS, "pred": LABELS} | (change if isinstance(change, dict) else {})
-    columns = {name: values for name, values in changed.items() if values is not None}
-    new = tmp_path / f"new{form}"
-    if form == ".parquet":
-        parquet.write_table(pa.table(columns), new)
-    elif form == ".csv":
-        pd.DataFrame(columns).to_csv(new, index=False)
-    else:
-        write(new, **columns)
-    if isinstance(change, bytes):
-        new.write_bytes(new.read_bytes() + change)
-    said = refused(mptctl, 4, good(tmp_path / "old.npz"), new)
-    assert re.search(rf"{re.escape(new.name)}: .*({reason})", said)
-    assert len(said) < 600
-
-
 REFUSED: list[tuple[str, str, Change, str]] = [
     *((f"{column}: {kind}", form, {column: value}, rf"`{column}` (holds|hold|are not|of 12 rows) |Invalid UTF8")
       for form, values in ((".npz", ODD), (".parquet", ARROW)) for kind, value in values.items()
@@ -200,6 +190,28 @@ REFUSED: list[tuple[str, str, Change, str]] = [
     ("no such class", ".parquet", {"classes": [["cat", "dog"]] * 12}, "not among its `classes`: bird"),
     ("in UTF-16", ".csv", "id,label,pred\na,0,0\n".encode("utf-16"), "NUL"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "change", "reason"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
+def test_row_39_what_is_no_column_of_predictions(
+    tmp_path: Path, mptctl: CommandLine, form: str, change: Change, reason: str
+) -> None:
+    changed = {"id": IDS, "label": LABELS, "pred": LABELS} | (change if isinstance(change, dict) else {})
+    columns = {name: values for name, values in changed.items() if values is not None}
+    new = tmp_path / f"new{form}"
+    if form == ".parquet":
+        parquet.write_table(pa.table(columns), new)
+    elif form == ".csv":
+        pd.DataFrame(columns).to_csv(new, index=False)
+    else:
+        write(new, **columns)
+    if isinstance(change, bytes):
+        new.write_bytes(new.read_bytes() + change)
+    said = refused(mptctl, 4, good(tmp_path / "old.npz"), new)
+    assert re.search(rf"{re.escape(new.name)}: .*({reason})", said)
+    assert len(said) < 600
 
 
 def test_row_39_ids_of_300_characters_are_ids(tmp_path: Path, mptctl: CommandLine) -> None:

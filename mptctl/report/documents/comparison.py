@@ -307,7 +307,8 @@ def conclusion(comparison: Comparison) -> str:
 def _sides_sentence(comparison: Comparison, base: str) -> str:
     """A sentence on the rows with fewer flips than the base row, with more, and within noise of it.
 
-    Of rows of two seeds it says that they judge nothing. Empty where no row has an interval for another reason.
+    Of rows of two seeds it says that they judge nothing. Empty where no row has an interval for another
+    reason.
     """
     fewer, more, within_noise, unjudged = list[str](), list[str](), list[str](), list[str]()
     # Lowest NFR first.

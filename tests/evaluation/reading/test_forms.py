@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from mptctl.errors import DataError
+from mptctl.errors import DataError, StorageError
 from mptctl.evaluation.reading.predictions import read_frame, read_predictions
 from tests.evaluation.files import write
 
@@ -20,12 +21,6 @@ class TestDamagedCsv:
         (tmp_path / "p.csv").write_text("id,label,pred,note,note\na,0,0,x,y\n")
         assert read_predictions(tmp_path / "p.csv").preds.tolist() == ["0"]
 
-<<<<<<< /tmp/tmp2k23slv8.py
-    def test_another_encoding_is_called_so(self, tmp_path: Path) -> None:
-        (tmp_path / "p.csv").write_bytes("id,label,pred\na,0,0\n".encode("utf-16"))
-        with pytest.raises(DataError, match="holds a NUL; save the file as UTF-8"):
-            read_predictions(tmp_path / "p.csv")
-=======
     @pytest.mark.parametrize("more", ["", '""'])
     @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
     def test_an_empty_field_too_many_is_none_to_be_dropped(self, tmp_path: Path, more: str, end: str) -> None:
@@ -39,7 +34,6 @@ class TestDamagedCsv:
         found = read_predictions(tmp_path / "p.csv")
         assert found.ids.tolist() == ["a", "b,c", "d"]
         assert found.preds.tolist() == ["0", "1", "0"]
->>>>>>> /tmp/tmp75azg4m2.py
 
     @pytest.mark.parametrize(
         "content",
@@ -114,6 +108,22 @@ def test_one_array_twice(tmp_path: Path) -> None:
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("label.npy", label)
     with pytest.raises(DataError, match="`label` heads 2 columns"):
+        read_predictions(file)
+
+
+def test_more_than_the_machines_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A header of 4 TB whose archive says so too: nothing is allocated."""
+    file, header = tmp_path / "p.npz", np.lib.format.magic(1, 0)
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000), }".ljust(117) + b"\n"
+    member = header + len(text).to_bytes(2, "little") + text
+    write(file, id=[1], label=[0])
+    size = len(member) + 4 * 10**12
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("logits.npy", member)
+        info = archive.getinfo("logits.npy")
+        info.file_size = size
+    assert zlib.crc32(member) == info.CRC
+    with pytest.raises(StorageError, match=r"`logits` needs 4000\.0 GB of memory"):
         read_predictions(file)
 
 
