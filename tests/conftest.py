@@ -90,7 +90,9 @@ def pytest_collection_finish() -> None:
     """The garbage collector looks at what tests make, and no longer at what was imported and collected.
 
     A first test of Hypothesis comes before: it looks for who holds its random numbers, which 6.135 keeps in a module.
+    So does a first backward pass: after one of compiled code, forked children could not go backwards.
     """
+    torch.ones(1, requires_grad=True).sum().backward()
     settings(max_examples=1, database=None)(given(none())(lambda _: None))()
     gc.freeze()
     gc.enable()
