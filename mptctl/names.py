@@ -18,7 +18,7 @@ Source = Literal[NamedSource, "table", "webdataset"]
 # Kinds of places that pictures lie in; pictures in Parquet or Arrow files are packed into a copy first.
 PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
 # Roles of the columns of a table of pictures.
-ColumnRole = Literal["path", "label", "split", "id", "group"]
+ColumnRole = Literal["path", "label", "split", "id"]
 Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]

@@ -16,7 +16,7 @@ from tests.common import CommandLine
 
 def grouped_table(folder: Path, path: Path, torn: bool) -> None:
     """A table of a folder's pictures with two pictures a patient, of which one is in two parts where asked."""
-    rows = ["path,label,split,patient\n"]
+    rows = ["path,label,split,group\n"]
     for number, each in enumerate(sorted(folder.glob("*/*/*.jpg"))):
         part = each.parts[-3]
         patient = "shared" if torn and number % 20 == 0 else f"{part}-{number // 2}"
@@ -25,14 +25,14 @@ def grouped_table(folder: Path, path: Path, torn: bool) -> None:
 
 
 def test_row_77_a_group_in_training_and_test(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
-    table, words = tmp_path / "t.csv", ("--data-root", folder, "--val-fraction", "0.2", "--group", "patient")
+    table, words = tmp_path / "t.csv", ("--data-root", folder, "--val-fraction", "0.2", "--group", "group")
     grouped_table(folder, table, torn=True)
     refused = mptctl("split", table, *words, "--run-root", tmp_path / "runs")
     assert (refused.returncode, (tmp_path / "runs").exists()) == (4, False)
     assert "1 groups lie in several parts of the source (shared in train and test)" in refused.stderr
     kept = mptctl("split", table, *words, "--run-root", tmp_path / "runs", "--on-bad", "quarantine")
     assert kept.returncode == 0, kept.stderr
-    assert kept.stderr.count("patient shared is in a later part too") == 2
+    assert kept.stderr.count("group shared is in a later part too") == 2
     grouped_table(folder, table, torn=False)
     done = mptctl("split", table, *words, "--run-root", tmp_path / "runs", "--overwrite")
     assert done.returncode == 0, done.stderr

@@ -61,7 +61,7 @@ class SplitSettings(DivisionSettings):
     seed: Annotated[int, Flag("N", low=0)] = 0
     """Seed of random order, validation part and drawing."""
     column: Annotated[list[str], Flag("ROLE=NAME")] = Field([])
-    """Column of a table that is its path, label, split, id or group. Repeatable."""
+    """Column of a table that is its path, label, split or id. Repeatable."""
     metadata: Annotated[Path | None, Flag("FILE")] = None
     """Columns of the pictures by `id`, in a form that predictions have."""
     class_labels: Annotated[Path | None, Flag("FILE")] = None
