@@ -107,7 +107,7 @@ def measure_few_shot(
         centroid=scores["centroid"],
         seconds=round(ended - computed, 3),
         seconds_features=round(computed - began, 3),
-        warnings=[] if unfinished is None else [unfinished],
+        warnings=[] if unfinished is None else [unfinished.sentence],
     )
 
 

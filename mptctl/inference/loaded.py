@@ -171,6 +171,7 @@ def load_run(run: str, session: Session) -> LoadedRun:
     device = choose_device(session.device)
     checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
+    unfinished = describe_unfinished(checkpoint.path, meta)
     return LoadedRun(
         path=checkpoint.path,
         model=load_onto(checkpoint, device).eval(),
@@ -178,7 +179,7 @@ def load_run(run: str, session: Session) -> LoadedRun:
         transform=Transform(meta.recipe.data),
         recipe=meta.recipe,
         device=device,
-        unfinished=describe_unfinished(checkpoint.path, meta),
+        unfinished=None if unfinished is None else unfinished.sentence,
     )
 
 

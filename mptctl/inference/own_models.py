@@ -120,7 +120,8 @@ def find_doubts(
         if c.meta.split_fingerprint not in (None, split.fingerprint)
     ]
     ends = {role: describe_unfinished(c.path, c.meta) for role, c in checkpoints.items()}
-    unfinished = {role: end for role, end in ends.items() if end is not None}
+    unfinished = {role: end.sentence for role, end in ends.items() if end is not None and end.certain}
+    warnings += [end.sentence for end in ends.values() if end is not None and not end.certain]
     warnings += [sentence for role, sentence in unfinished.items() if role not in judged]
     return warnings, [unfinished[role] for role in judged if role in unfinished]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -18,7 +19,7 @@ from mptctl.files import Model, write_atomically
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORT_READERS, ONNX, load_program, read_exported
 from mptctl.models.records import Adjustment, BiasPath
-from mptctl.models.state_dict import ANOTHER, load_safely, load_weights
+from mptctl.models.state_dict import load_safely, load_weights
 from mptctl.recipe import Recipe
 
 FORMAT = "mptctl-checkpoint"
@@ -131,7 +132,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             split_fingerprint=exported.split_fingerprint,
         )
         return Checkpoint(path, meta, weights, None, _compute_digest(meta.model_dump_json(), weights, None))
-    content = load_safely(path)
+    content = load_safely(path, advice=_newest_valid_beside)
     if not is_checkpoint(content):
         raise CheckpointError(
             f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} "
@@ -161,7 +162,8 @@ def verify_checkpoint(content: dict[str, Any], path: Path) -> Checkpoint:
         digest = _compute_digest(meta_json, model, training)
         if content["digest"] != digest:
             raise CheckpointError(
-                f"{path}: damaged: digest expected {content['digest'][:16]}, found {digest[:16]}; {ANOTHER}"
+                f"{path}: damaged: digest expected {content['digest'][:16]}, found {digest[:16]}"
+                f"{_newest_valid_beside(path)}"
             )
         version = json.loads(meta_json).get("schema_version")
         if version != SCHEMA_VERSION:
@@ -206,6 +208,21 @@ def _refuse_wrong_types(model: object, training: object) -> None:
             raise TypeError(f"{name!r} of its model is no weight")
     if training is not None and not isinstance(training, dict):
         raise TypeError("its training state is none")
+
+
+def _newest_valid_beside(path: Path) -> str:
+    """End of a message: the newest valid checkpoint beside a damaged one, or that there is none."""
+    dated: list[tuple[int, Path]] = []
+    for other in path.parent.glob("*.pt"):
+        with contextlib.suppress(OSError):  # a broken or circular link
+            if other != path and other.stat().st_size > 0:
+                dated.append((other.stat().st_mtime_ns, other))
+    for _, candidate in sorted(dated, reverse=True):
+        with contextlib.suppress(Exception):  # reading a damaged file raises many kinds of errors
+            content = load_safely(candidate)
+            if content["digest"] == _compute_digest(content["meta"], content["model"], content["training"]):
+                return f"; the newest valid one beside it is {candidate.name}"
+    return "; there is no valid one beside it"
 
 
 def _compute_digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:

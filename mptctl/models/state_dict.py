@@ -8,7 +8,7 @@ import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,6 @@ from mptctl.models.programs import read_safetensors
 
 # Largest ratio of unpacked to packed size; torch does not compress, so a larger one is meant to fill memory.
 LARGEST_RATIO = 10
-# What to do about a damaged file.
-ANOTHER = "name another one, such as last.pt or best.pt beside it"
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -79,11 +77,12 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = T
     model.load_state_dict(versioned, strict=strict)
 
 
-def load_safely(path: Path) -> Any:
+def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> Any:
     """Read a file of `torch.save` that holds only tensors and plain values, onto the CPU; run no code in it.
 
     Args:
         path: of the file.
+        advice: returns the end of a message about a damaged file, given its path.
 
     Raises:
         CheckpointError: the file is missing, cut short, damaged, foreign, or would run code.
@@ -95,7 +94,7 @@ def load_safely(path: Path) -> Any:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
     if head != b"PK" and head[:1] != b"\x80":
         raise CheckpointError(
-            f"{path}: not a checkpoint: neither an archive nor a pickle of torch; {ANOTHER}"
+            f"{path}: not a checkpoint: neither an archive nor a pickle of torch{advice(path)}"
         )
     try:
         if head == b"PK":
@@ -109,12 +108,14 @@ def load_safely(path: Path) -> Any:
     except (CheckpointError, MemoryError):
         raise
     except Exception as error:  # torch raises many kinds for a damaged or hostile file
-        raise CheckpointError(_describe_load_error(error, path, head == b"PK")) from None
+        raise CheckpointError(_describe_load_error(error, path, head == b"PK", advice)) from None
     return content
 
 
-def _describe_load_error(error: Exception, path: Path, is_archive: bool) -> str:
-    """The message for an error of `torch.load`."""
+def _describe_load_error(
+    error: Exception, path: Path, is_archive: bool, advice: Callable[[Path], str]
+) -> str:
+    """The message for an error of `torch.load`; ``advice`` as in `load_safely`."""
     message = one_line(error)
     names = set(re.findall(r"GLOBAL ([\w.]+)", message))
     if names or "TorchScript" in message:
@@ -124,9 +125,9 @@ def _describe_load_error(error: Exception, path: Path, is_archive: bool) -> str:
         )
     with contextlib.suppress(zipfile.BadZipFile):  # for a directory that names a second disk
         if is_archive and not zipfile.is_zipfile(path):
-            return f"{path}: incomplete: the archive ends too early; {ANOTHER}"
+            return f"{path}: incomplete: the archive ends too early{advice(path)}"
     said = message.rpartition("WeightsUnpickler error: ")[2][:100]
-    return f"{path}: damaged: {said}; {ANOTHER}" if is_archive else f"{path}: not a checkpoint: {said}"
+    return f"{path}: damaged: {said}{advice(path)}" if is_archive else f"{path}: not a checkpoint: {said}"
 
 
 def _refuse_oversized(path: Path) -> None:

@@ -37,8 +37,8 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
             "run mptctl split again with --val-fraction 0.1, and train"
         )
     end = describe_unfinished(checkpoint.path, meta)
-    if end is not None:
-        raise UsageError(f"{end}; finish it first, with the command that began it and --resume")
+    if end is not None and end.certain:
+        raise UsageError(f"{end.sentence}; finish it first, with the command that began it and --resume")
 
 
 def warn_of_unknown_training(checkpoint: Checkpoint) -> list[str]:

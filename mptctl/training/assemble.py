@@ -249,8 +249,10 @@ def _teacher_warnings(request: RunRequest, teachers: Teachers) -> list[str]:
     warnings += check_teacher_splits(request.split, teachers.metas)
     for path, meta in teachers.metas.items():
         state = describe_unfinished(path, meta)
-        if state is not None:
-            warnings.append(f"warning: {state}; a teacher should be: go on with its run with --resume")
+        if state is not None and state.certain:
+            warnings.append(
+                f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
+            )
     if row_of(recipe.method.name).starts_late and len(request.refs) == 1:  # ELODI and its top-K
         warnings.append(
             f"warning: {recipe.method.name} learns from an ensemble and is given one reference, "

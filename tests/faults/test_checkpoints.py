@@ -37,9 +37,10 @@ def one_line(done: Done, code: int) -> str:
 def test_row_01_a_checkpoint_of_half_its_length(runs: Path, mptctl: CommandLine) -> None:
     path = runs / "new" / "best.pt"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    (runs / "new" / "previous.pt").unlink()
     said = one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
     assert "best.pt: incomplete" in said
-    assert "such as last.pt" in said
+    assert "the newest valid one beside it is last.pt" in said
 
 
 @pytest.mark.parametrize(
@@ -273,8 +274,12 @@ def test_row_49_odd_state_dicts(tmp_path: Path, mptctl: CommandLine, state: obje
     assert not (tmp_path / "runs").exists()
 
 
-def test_row_49_a_link_in_a_circle(runs: Path, mptctl: CommandLine) -> None:
+@pytest.mark.parametrize("where", ["nowhere.pt", "loop.pt"])
+def test_row_49_links_to_nothing_and_in_a_circle(runs: Path, mptctl: CommandLine, where: str) -> None:
     path = runs / "new" / "best.pt"
+    path.write_bytes(path.read_bytes()[:1000])
+    (runs / "new" / "loop.pt").symlink_to(runs / "new" / where)
+    assert "last.pt" in one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
     path.unlink()
-    path.symlink_to(path)
+    path.symlink_to(runs / "new" / "loop.pt")
     one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)

@@ -133,6 +133,17 @@ def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None
     assert (found.unfinished, found.warnings) == ((), (sentence,))
 
 
+def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split, tmp_path: Path) -> None:
+    save_run(split, "one", split.classes.names)
+    known = load_checkpoint(split.run_root / "one" / "best.pt")
+    alone = tmp_path / "alone.pt"
+    save_checkpoint(alone, known.meta.model_copy(update={"epoch": 3, "global_step": 36}), known.model)
+    found = ask([str(alone), "one"], split.run_root)
+    assert found.unfinished == ()
+    assert len(found.warnings) == 1
+    assert "alone.pt: saved after epoch 3 of" in found.warnings[0]
+
+
 def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
     model = save_run(split, "old", split.classes.old)
     (straight,) = ask(["old"], split.run_root).models.values()

@@ -14,7 +14,7 @@ import pytest
 from mptctl.data.split import Split, load_split
 from mptctl.errors import CheckpointError, StorageError
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
-from mptctl.models.finished import describe_unfinished
+from mptctl.models.finished import Unfinished, describe_unfinished
 from mptctl.models.lock import is_free
 from mptctl.models.metrics_log import (
     MetricsLine,
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         append_metrics(tmp_path / "none" / "metrics.jsonl", MetricsLine(event="done", epoch=1, step=1))
 
 
-def state(path: Path) -> str | None:
+def state(path: Path) -> Unfinished | None:
     return describe_unfinished(path, load_checkpoint(path).meta)
 
 
@@ -154,11 +154,19 @@ def test_a_killed_run_is_unfinished_wherever_it_is_named_from_until_it_is_resume
 ) -> None:
     folder = killed_run(digits.run_root)
     for name in ("best.pt", "last.pt"):
-        said = f"{folder / name}: its run is not finished (epoch 1 of 2, stopped at step 12 of 24)"
-        assert state(folder / name) == said
+        assert state(folder / name) == Unfinished(
+            True, f"{folder / name}: its run is not finished (epoch 1 of 2, stopped at step 12 of 24)"
+        )
     link = tmp_path / "link.pt"
     link.symlink_to(folder / "best.pt")
-    assert "not finished" in (state(link) or "")
+    found = state(link)
+    assert found is not None
+    assert found.certain
+    alone = Path(shutil.copy(folder / "best.pt", tmp_path / "alone.pt"))
+    found = state(alone)
+    assert found is not None
+    assert not found.certain
+    assert "saved after epoch 1 of 2" in found.sentence
 
     old, _ = run(short_recipe(**{"runtime.seed": 6}), "old", only_old_classes=True)
     teachers = {"old": old.run.best, "refs": (folder / "best.pt",)}
@@ -184,12 +192,25 @@ def test_a_checkpoint_alone_says_what_it_can(run: Train, tmp_path: Path) -> None
     done, _ = run(short_recipe())
     known = load_checkpoint(done.run.last)
 
-    def saved(**changes: object) -> str | None:
+    def saved(**changes: object) -> Unfinished | None:
         path = tmp_path / "alone.pt"
         save_checkpoint(path, known.meta.model_copy(update=changes), known.model)
         return state(path)
 
     assert saved() is None
     assert saved(origin="imported", epoch=0, global_step=0) is None
-    assert saved(epoch=1, step_in_epoch=3, origin="imported") is None
-    assert "in epoch 2 of 2" in (saved(epoch=1, step_in_epoch=3, global_step=15) or "")
+    assert saved(epoch=1, origin="imported") is None
+    middle = saved(epoch=1, step_in_epoch=3, global_step=15)
+    assert middle is not None
+    assert middle.certain
+    assert "in epoch 2 of 2" in middle.sentence
+
+
+def test_a_file_that_only_lies_in_a_finished_run_is_not_vouched_for(run: Train) -> None:
+    done, _ = run(short_recipe())
+    known = load_checkpoint(done.run.last)
+    stranger = done.run.path / "stranger.pt"
+    save_checkpoint(stranger, known.meta.model_copy(update={"epoch": 1, "global_step": 12}), known.model)
+    found = state(stranger)
+    assert found is not None
+    assert not found.certain
