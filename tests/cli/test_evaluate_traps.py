@@ -186,3 +186,15 @@ def test_merged_logits_say_no_confidence(tmp_path: Path, mptctl: CommandLine) ->
     done = mptctl(*words, "--by", "confidence")
     assert done.returncode == 4
     assert "--class-map merged" in done.stderr
+
+
+def test_tables_of_more_pairs_than_a_report_lists_say_so(call: Call, mptctl: CommandLine) -> None:
+    old = np.array([f"c{i:02}" for i in range(40) for j in range(40) if i != j])
+    new = np.array([f"c{j:02}" for i in range(40) for j in range(40) if i != j])
+    ids = np.arange(len(old))
+    np.savez("many-old.npz", id=ids, label=old, pred=old)
+    np.savez("many-new.npz", id=ids, label=old, pred=new)
+    said = " ".join(call("many-old.npz", "many-new.npz", "--full").stdout.split())
+    assert "From class to prediction, the 1,000 most frequent (10 of 1,000)" in said
+    said = " ".join(mptctl("disagree", "many-old.npz", "many-new.npz").stdout.split())
+    assert "Predictions that differ, the first 1,000 (12 of 1,000)" in said

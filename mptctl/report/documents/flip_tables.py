@@ -11,6 +11,7 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     SliceRow,
 )
+from mptctl.evaluation.flips import MOST_PAIRS
 from mptctl.evaluation.rates import Rate, Wording
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.documents.wording import slices_sentence
@@ -122,7 +123,11 @@ def classes_table(rows: Sequence[ClassRow], end: int) -> Table[ClassRow]:
 
 
 def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
-    """The flips from each class to each wrong prediction, most first, of which the first `end`."""
+    """The flips from each class to each wrong prediction, most first, of which the first `end`.
+
+    Where the report has no room for more pairs, the title says so: there may be others.
+    """
+    is_full = len(report.pairs) == MOST_PAIRS
     return Table(
         report.pairs[:end],
         [
@@ -131,7 +136,7 @@ def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
             Column("which is", lambda row: _kind(row), words=True),
             Column("flips", lambda row: f"{row.flips:,}"),
         ],
-        title="From class to prediction, most first",
+        title=f"From class to prediction, {f'the {MOST_PAIRS:,} most frequent' if is_full else 'most first'}",
         total=len(report.pairs),
         media=LISTING,
     )

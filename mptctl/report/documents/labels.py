@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw
-from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport, LabelledShare
+from mptctl.evaluation.labels.report import LISTED, DisagreeReport, LabelledReport, LabelledShare
 from mptctl.evaluation.labels.sampling import LabelPlan
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.files.explained import shown
@@ -32,7 +32,12 @@ _HOW_TO_LABEL = (
 
 
 def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]]) -> list[Table[R]]:
-    """A table of the first rows, which says how many there are; none without rows."""
+    """A table of the first rows, which says how many there are; none without rows.
+
+    Where the report has no room for more of them, the title says so: there may be others.
+    """
+    if len(rows) == LISTED:
+        title += f", the first {LISTED:,}"
     table = Table(rows[:SHOWN], columns, title=title, total=len(rows))
     return [table] if rows else []
 
