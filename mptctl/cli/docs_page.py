@@ -40,7 +40,7 @@ def render_reference(app: typer.Typer) -> str:
         "",
         "## Commands",
         "",
-        # What `typer utils docs` would write on each command.
+        # Of each command, the text that `typer utils docs` would write.
         *(
             get_docs_for_click(
                 obj=command,

@@ -9,9 +9,9 @@ from datetime import date
 
 import typer
 
+from mptctl.cli.asked_comparison import read_comparison, with_models
 from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
-from mptctl.cli.question import read_comparison, with_models
 from mptctl.cli.show import show, show_document
 from mptctl.cli.streams import write_commands
 from mptctl.errors import GateFailed, UsageError, some

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from mptctl.cli.asked_comparison import read_comparison, with_models
 from mptctl.cli.outputs import Outputs, files_read_for
-from mptctl.cli.question import read_comparison, with_models
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.evaluate_request import GateInitRequest

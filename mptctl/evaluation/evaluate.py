@@ -18,6 +18,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, refuse_unknown_classes
+from mptctl.evaluation.model_summary import summarise
 from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.confusion import never_right_warnings
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
@@ -31,7 +32,6 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated_warnings,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import summarise
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, er_increase_interval, exact_interval, mcnemar, nfr

@@ -221,9 +221,9 @@ COMPARISONS = [
     Case("evaluate old.npz notes.txt", 2, f"notes.txt: {NEITHER}", before=written("notes.txt", "{}")),
     Case("evaluate doc.json new.npz", 2, f"doc.json: {NEITHER}", before=written("doc.json", "{}")),
     Case("evaluate nothing", 2, f"nothing: {NEITHER}", before=written("nothing", "")),
-    # One that begins as weights do is taken for a model, whatever its name.
+    # A file that begins as weights do is taken for a model, whatever its name.
     Case("evaluate weights.bin new.npz", 5, "weights.bin", before=written("weights.bin", "PK\x03\x04")),
-    # What is for one NEW.
+    # Flags for one NEW.
     *(
         Case(f"evaluate old.npz new.npz new.csv {words}", 2, f"{words.split()[0]}: is for one NEW")
         for words in (

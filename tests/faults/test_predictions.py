@@ -136,7 +136,7 @@ LINES = {
 }  # fmt: skip
 
 
-# What is no list of classes: in cells of a CSV, in a column of Parquet, in an archive.
+# Values that are no list of classes: in cells of a CSV, in a column of Parquet, in an archive.
 LISTS: dict[str, list[Any]] = {
     ".csv": [[cell] * 12 for cell in (
         "{'cat', 'dog'}", '{"cat": 0, "dog": 1}', "'021'", '"021"', "021", "0", "", "[]", "[['cat'], ['dog']]",

@@ -20,7 +20,7 @@ Step = tuple[int, int, int]
 def steps_of(
     logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_]
 ) -> tuple[list[float], list[Step]]:
-    """Where each step begins, and its flips and wrong answers to samples of old and of new classes."""
+    """The bias at which each step begins, and its flips and wrong answers to samples of old and of new classes."""
     ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
     classes = tuple(str(c) for c in range(logits.shape[1]))
     pairing = pair({"new": build_predictions("m", ids, labels, logits=logits, classes=classes)})

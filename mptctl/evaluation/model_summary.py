@@ -1,4 +1,4 @@
-"""Sections of the report of a comparison: the models."""
+"""The summary of one model in the report of a comparison: its errors, and its calibration."""
 
 from __future__ import annotations
 
