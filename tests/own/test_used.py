@@ -1,22 +1,17 @@
-"""Methods, criteria and networks of one's own: the page's examples, found in three ways, and what is refused."""
+"""Methods, criteria and networks of one's own: the page's examples, found in three ways, and trained."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from pydantic import BaseModel, field_validator
 
 import mptctl
 from mptctl.data.split import Split
-from mptctl.errors import UsageError
 from mptctl.methods import build_criterion, build_method
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
@@ -25,51 +20,13 @@ from mptctl.recipe import own
 from mptctl.recipe.own import load_plugins
 from mptctl.training.request import RunRequest
 from tests.common import (
-    ROOT,
     CommandLine,
     Train,
     assert_same_run,
-    digits_with_teachers,
     short_recipe,
     train_until_killed,
 )
-
-PAGE = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
-METHOD, CRITERION, NETWORK = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-SHORT = [
-    word
-    for key in ("optim.max_steps=4", "runtime.device=cpu", "runtime.threads=1")
-    for word in ("--set", key)
-]
-IMPORTS = "import mptctl\nfrom torch.nn.functional import cross_entropy\n"
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_registered() -> Iterator[None]:
-    """Every test begins without a plugin."""
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    os.environ.pop(PLUGINS, None)
-    own._OWN.clear()
-    own._RUN.clear()
-    own._offered.cache_clear()
-
-
-@pytest.fixture
-def muscle(tmp_path: Path) -> Path:
-    file = tmp_path / "muscle.py"
-    file.write_text(METHOD)
-    return file
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """A split of the digits with the old model and the reference."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught"), val_fraction=0.2, epochs=1)
+from tests.own.conftest import CRITERION, METHOD, NETWORK, SHORT, forget, function
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
@@ -216,85 +173,6 @@ def test_a_package_with_an_entry_point_needs_no_flag(
     assert "entry point gone (flips_by_me:gone) of mptctl.methods: AttributeError" in broken.stderr
 
 
-def function(body: str, name: str = "bad", arguments: str = "z, y, old, ref, settings") -> str:
-    """The file of a method."""
-    return f"{IMPORTS}\n@mptctl.method({name!r})\ndef bad({arguments}):\n    {body}\n"
-
-
-ROWS = "cross_entropy(z, y, reduction='none')"
-BAD = {
-    "syntax": ("def f(:\n", 2, "bad.py: line 1: SyntaxError: invalid syntax"),
-    "no file": (None, 2, "bad.py: No such file"),
-    "nothing in it": ("x = 1\n", 2, "registers nothing"),
-    "missing import": ("\nimport not_there\n", 2, "line 2: ModuleNotFoundError: No module named 'not_there'"),
-    "hidden import": (function("import not_there"), 2, "method bad: line 6: ModuleNotFoundError"),
-    "ends the program": ("raise SystemExit(0)", 2, "line 1: SystemExit"),
-    "taken": (function("pass", "mpt-kl"), 2, "method mpt-kl: the name is taken"),
-    "no name": (function("pass", "a/b"), 2, "method 'a/b': cannot be a name"),
-    "arguments": (function("pass", arguments="z, y"), 2, "takes 2 arguments, must take 5: logits, target"),
-    "settings": (function("pass", arguments="z, y, old, ref, s: int"), 2, "settings: must be a pydantic model"),
-    "teacher": (f"{IMPORTS}@mptctl.method('bad', ['rev'])\ndef f(): pass\n", 2, "no such teacher: 'rev'; did you mean"),
-    "mean": (function("return {'ce': cross_entropy(z, y)}"), 2, "one number a row, shape (8,), got shape ()"),
-    "other shape": (function(f"return {{'ce': {ROWS}[:, None]}}"), 2, "one number a row, shape (8,), got shape (8, 1)"),
-    "a number": (function("return {'ce': 1.0}"), 2, "got float"),
-    "no dict": (function(f"return {ROWS}"), 2, "must return a dict of named terms, got Tensor"),
-    "name of a term": (function(f"return {{'loss': {ROWS}}}"), 2, "loss: is no name for a term"),
-    "in place": (function(f"z += 1; return {{'ce': {ROWS}}}"), 2, "changes logits in place"),
-    "in place, hidden": (function(f"z.data.mul_(2); return {{'ce': {ROWS}}}"), 2, "changes logits in place"),
-    "labels in place": (function(f"y += 0 * y + 1; y %= 2; return {{'ce': {ROWS}}}"), 2, "changes target in place"),
-    "flat": (function(f"return {{'ce': {ROWS}, 'flat': z.detach().sum(1)}}"), 2, "flat: is not differentiable"),
-    "NaN": (function(f"return {{'ce': {ROWS}, 'off': z.sum(1) * float('nan')}}"), 6, "method bad: off: is not finite"),
-    "gradient": (function("return {'ce': (z * 0).sum(1).sqrt()}"), 6, "its gradient is not finite"),
-    "unasked teacher": (function("return {'ce': old.sum(1)}"), 2, "AttributeError: 'NoneType'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", BAD)
-def test_a_bad_plugin_is_refused_in_one_line_and_nothing_is_written(
-    fault: str, taught: Split, mptctl: CommandLine, tmp_path: Path
-) -> None:
-    text, code, message = BAD[fault]
-    file = tmp_path / "bad.py"
-    if text is not None:
-        file.write_text(text)
-    before = sorted(taught.run_root.iterdir())
-    done = mptctl("train-baseline", "bad", "--plugin", file, "--run-root", taught.run_root, *SHORT)
-    assert done.returncode == code, done.stderr
-    (said,) = (line for line in done.stderr.splitlines() if line.startswith("mptctl:"))
-    assert message in said
-    assert sorted(taught.run_root.iterdir()) == before
-    assert not own.registered() or fault not in ("syntax", "taken", "missing import")
-
-
-LATE = """
-calls = []
-
-@mptctl.method("late")
-def late(z, y, old, ref, settings):
-    calls.append(1)
-    if len(calls) == 4:
-        {fault}
-    return {{"ce": cross_entropy(z, y, reduction="none")}}
-"""
-
-
-@pytest.mark.parametrize("fault", ["raise KeyError('gone')", "raise SystemExit(0)"])
-def test_a_later_step_that_fails_is_named_too_and_the_run_goes_on_when_it_is_mended(
-    fault: str, taught: Split, mptctl: CommandLine, tmp_path: Path
-) -> None:
-    file, name = tmp_path / "late.py", f"late{len(fault)}"
-    file.write_text(IMPORTS + LATE.format(fault=fault))
-    words = ("train-baseline", "late", "--plugin", file, "--run-root", taught.run_root, "--name", name)
-    failed = mptctl(*words, *SHORT)
-    assert failed.returncode == 2
-    assert f"method late: line 10: {fault[6:].partition('(')[0]}: " in failed.stderr
-    forget()
-    file.write_text(IMPORTS + LATE.format(fault="pass"))
-    assert "--overwrite" in mptctl(*words, *SHORT).stderr
-    done = mptctl(*words, "--resume")
-    assert done.returncode == 0, done.stderr
-
-
 def test_one_file_is_run_once_by_whichever_path_and_prints_to_standard_error(
     muscle: Path, mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,100 +205,12 @@ def test_a_plugin_may_call_mptctl_while_it_is_run(tmp_path: Path, monkeypatch: p
     assert own.find_own("method", "muscle") is not None
 
 
-@pytest.mark.parametrize("name", ["resnet18", "digits-net"])
-def test_a_network_does_not_take_a_name_of_ours(
-    name: str, taught: Split, mptctl: CommandLine, tmp_path: Path
-) -> None:
-    (tmp_path / "net.py").write_text(NETWORK.replace("two-layers", name))
-    words = ("train-old", "--plugin", tmp_path / "net.py", "--run-root", taught.run_root, "--name", "named")
-    done = mptctl(*words, *SHORT, "--set", f"model.arch={name}", "--dry-run")
-    assert done.returncode == 2
-    assert f"network {name}: the name is taken" in done.stderr
-
-
 def test_a_cell_of_a_notebook_may_be_run_again() -> None:
     for cell in ("<cell 1>", "<cell 2>"):
         exec(compile(function("return {}"), cell, "exec"), {"__name__": cell})
     found = own.find_own("method", "bad")
     assert found is not None
     assert found.function.__code__.co_filename == "<cell 2>"
-
-
-def test_logits_that_are_no_numbers_are_not_taken_for_changed_ones(muscle: Path) -> None:
-    load_plugins([str(muscle)])
-    logits, target = torch.full((2, 3), torch.nan), torch.tensor([0, 1])
-    method = build_method("muscle", num_old=2)
-    terms, _ = method.value_and_grad(logits, target, logits[:, :2], logits)
-    assert terms["loss"].isnan()
-
-
-def test_the_first_step_is_checked_where_random_numbers_find_nothing(
-    taught: Split, mptctl: CommandLine, tmp_path: Path
-) -> None:
-    """The trial has eight rows; a function that fails with more of them is named at its first step."""
-    file = tmp_path / "bad.py"
-    file.write_text(function(f"ce = {ROWS}\n    return {{'ce': ce if len(ce) == 8 else ce.mean()}}"))
-    words = (
-        "train-baseline", "bad", "--plugin", file, "--run-root", taught.run_root, *SHORT, "--name", "first",
-    )  # fmt: skip
-    done = mptctl(*words)
-    assert done.returncode == 2
-    assert "method bad: ce: must be one number a row" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        (
-            ["method.settings.wieght=1"],
-            "method.settings.wieght: no such setting of muscle; did you mean weight?",
-        ),
-        (["method.wieght=1"], "unknown key method.wieght; did you mean method.settings.weight?"),
-        (["method.settings.tau=abc"], "method.settings.tau: must be a valid number, got 'abc'"),
-        (["method.settings.tau=0"], "method.settings.tau: must be greater than 0, got 0"),
-        (["criterion.name=ls"], "criterion.name ls: muscle computes its whole loss by itself"),
-        (
-            ["model.settings.width=3"],
-            "model.settings: are of a network of one's own, and model.arch is digits-net",
-        ),
-    ],
-)
-def test_settings_are_checked_when_the_recipe_is_read(
-    keys: list[str], message: str, muscle: Path, taught: Split, mptctl: CommandLine
-) -> None:
-    overrides = [word for key in keys for word in ("--set", key)]
-    done = mptctl(
-        "train-baseline", "muscle", "--plugin", muscle, "--run-root", taught.run_root, *overrides,
-        "--print-recipe",
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-class Odd(BaseModel):
-    n: int = 1
-
-    @field_validator("n")
-    @classmethod
-    def _is_odd(cls, n: int) -> int:
-        if n == 2:
-            raise ValueError("must be odd")
-        return {1: 1}[n]
-
-
-def test_settings_that_a_validator_of_ones_own_refuses_are_named() -> None:
-    @own.method("odd")
-    def odd(logits: Any, target: Any, old: Any, ref: Any, settings: Odd) -> Any: ...
-
-    with pytest.raises(UsageError, match=r"method\.settings\.n: must be odd"):
-        build_method("odd", num_old=2, n=2)
-    with pytest.raises(UsageError, match=r"method\.settings: line \d+: KeyError: 4; in .*test_own\.py"):
-        build_method("odd", num_old=2, n=4)
-
-
-def test_a_misspelt_name_is_told_the_nearest(muscle: Path, taught: Split, mptctl: CommandLine) -> None:
-    done = mptctl("train-baseline", "muscl", "--plugin", muscle, "--run-root", taught.run_root)
-    assert done.stderr.endswith("no such method: muscl; did you mean muscle?\n")
 
 
 def test_an_own_criterion_is_the_base_term_of_our_methods(tmp_path: Path, run: Train) -> None:
@@ -465,21 +255,6 @@ def test_an_own_network_has_a_head_that_all_find(
     assert refused.returncode != 0
     assert "two-layers" in refused.stderr
     assert f"give its file with {PLUGINS}=FILE.py" in refused.stderr  # evaluate has no --plugin
-
-
-def test_a_run_that_its_study_would_refuse_is_refused_by_the_dry_run(
-    mptctl: CommandLine, tmp_path: Path
-) -> None:
-    study = tmp_path / "short.yaml"
-    study.write_text(
-        "description: short\nsplit: {source: digits}\nrecipe: digits\nensemble: 1\n"
-        "set: {optim.epochs: 2, runtime.device: cpu}\nupdates: [{method: elodi, ref: ensemble}]\n"
-    )
-    for flags in (["--dry-run"], []):
-        done = mptctl("study", study, "--run-root", tmp_path / "runs", *flags)
-        assert done.returncode == 2
-        assert "1/elodi: optim.epochs 2: the run ends before elodi begins to distil" in done.stderr
-        assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: CommandLine) -> None:
