@@ -14,14 +14,10 @@ from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.recipe import own
 from mptctl.recipe.own import load_plugins
-from tests.common import (
-    CommandLine,
-)
+from tests.common import CommandLine
 from tests.own.conftest import IMPORTS, NETWORK, SHORT, forget, function
 
 ROWS = "cross_entropy(z, y, reduction='none')"
-
-
 BAD = {
     "syntax": ("def f(:\n", 2, "bad.py: line 1: SyntaxError: invalid syntax"),
     "no file": (None, 2, "bad.py: No such file"),
