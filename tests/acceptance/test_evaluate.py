@@ -152,6 +152,37 @@ FEW_LABELS = [
     Case(f"{FILES} --max-rel-nfr 50 --confidence 0.95 --looks any", 2, "--max-rel-nfr"),
     Case(f"{FILES} --max-nfr 50 --looks any", 2, "--confidence"),
 ]
+SLICED = "evaluate few.csv few.csv --metadata m.csv"
+
+
+def _metadata(*rows: str, head: str = "id,country") -> Callable[[Path], object]:
+    """Write columns for slices."""
+    return written("m.csv", "\n".join([head, *rows]) + "\n")
+
+
+SLICES = [
+    Case(f"{SLICED} --by country --min-slice 1 --json", before=_metadata("b,de", "a,it", "more,xx")),
+    Case(
+        f"{SLICED} --by country",
+        4,
+        "1 ids stand there more than once (a)",
+        before=_metadata("a,de", "a,it", "b,it"),
+    ),
+    Case(f"{SLICED} --by country", 4, "lacks 1 ids of the test set (b)", before=_metadata("a,de")),
+    Case(
+        f"{SLICED} --by country",
+        4,
+        "no column is called `id`",
+        before=_metadata("a,de", "b,de", head="name,country"),
+    ),
+    Case(f"{SLICED} --by class", 4, "rename that", before=_metadata("a,de", "b,de", head="id,class")),
+    Case("evaluate few.csv few.csv --by confidence", 4, "few.csv has no logits"),
+    # As strict as predictions.
+    *(
+        Case(f"{SLICED} --by country", 4, "m.csv: ", before=_metadata(row, "b,de"))
+        for row in ('a,"de" ', "a,d\0e", "a,de,", 'a,de,""', "a, de, x", 'a,"d"e', 'a, "de"')
+    ),
+]
 COMPARISONS = [
     Case(f"{FILES} --json"),
     Case("evaluate old.npz new.csv --json"),
@@ -169,6 +200,9 @@ COMPARISONS = [
     Case("evaluate old.npz new.npz new.csv --json"),
     Case("evaluate new.npz --json"),
     Case("evaluate new.npz --temperature validation.npz --json"),
+    Case("evaluate new.npz --temperature validation.npz", named="temperature"),
+    Case("evaluate new.npz --temperature validation.npz --report page.html", files=("page.html",)),
+    Case(f"{FILES} --metadata meta.parquet --by country", named="country=de"),
     Case("evaluate old mpt-kl --json"),
     Case("evaluate runs/old runs/no-treatment runs/mpt-kl --by class --json"),
     Case("evaluate mpt-kl --temperature fit --json"),
@@ -257,7 +291,21 @@ COMPARISONS = [
     Case("evaluate old.npz new.csv", 4, "new.csv", before=written("new.csv", "id,label\na\n")),
     Case(f"{FILES} --metadata few.csv --by pred", 4, "few.csv"),
     Case(f"{FILES} --metadata gone.csv --by class", 4, "gone.csv"),
-    Case(f"{FILES} --class-map map.yaml", 2, "map.yaml", before=written("map.yaml", "ant: [")),
+    *(
+        Case(f"{FILES} --class-map map.yaml", 2, said, before=written("map.yaml", text))
+        for text, said in (
+            ("ant: [", "map.yaml"),
+            ("", "must be a mapping"),
+            ("- a", "must be a mapping"),
+            ("a: {b: c}", "must be a name"),
+            ("a: []", "names no class"),
+            ("a: ''", "holds an empty name"),
+            ("a: b\na: c", "line 2: the key of line 1 once more"),
+            ('a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
+            ("a: [x, y]\nb: x", "has other old names too"),
+            ("a: [x, y]\nb: a", "is split, and what another class becomes"),
+        )
+    ),
     Case(f"{FILES} --old-classes strangers.txt", 4, "zebra"),
     # Checkpoints, numbers and storage.
     Case("evaluate old gone", 5, "gone"),
@@ -271,6 +319,7 @@ OTHERS = [
     Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
     Case("history releases.jsonl --json", 4, "releases.jsonl", before=written("releases.jsonl", "")),
     Case("history gone.jsonl", 4, "gone.jsonl"),
+    Case("history runs", 4, "runs: is neither a file nor a link to one"),
     Case("history releases.jsonl", 4, "releases.jsonl", before=written("releases.jsonl", "{}\n")),
     Case(
         f"{FILES} --append-history h.jsonl",
@@ -281,7 +330,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("case", [*COMPARISONS, *FEW_LABELS, *OTHERS], ids=str)
+@pytest.mark.parametrize("case", [*COMPARISONS, *SLICES, *FEW_LABELS, *OTHERS], ids=str)
 def test_command(case: Case, place: Path, mptctl: CommandLine) -> None:
     check(case, place, mptctl)
 

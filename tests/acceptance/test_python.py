@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mptctl as package
-from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
+from mptctl.errors import CheckpointError, UsageError
 from tests.acceptance.cases import Case, check, put
 from tests.common import CommandLine
 
@@ -30,21 +30,6 @@ def test_evaluate_counts_by_hand() -> None:
         "positive_flips": 1,
         "both_wrong": 0,
     }
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        ({"new": NEW[:3]}, DataError),
-        ({"new": np.full((5, 3), np.nan), "classes": ["ant", "bee", "cat"]}, NonFiniteError),
-        ({"old_classes": ["zebra"]}, DataError),
-        ({"ids": ["a", "a", "b", "c", "d"]}, DataError),
-        ({"by": "country"}, DataError),
-    ],
-)
-def test_evaluate_refuses(changes: dict[str, object], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        package.evaluate(LABELS, **({"old": OLD, "new": NEW} | changes))  # type: ignore[arg-type]
 
 
 def test_a_loaded_run_predicts_as_the_command_does(place: Path, mptctl: CommandLine) -> None:

@@ -61,29 +61,6 @@ def test_integer_ids_are_saved_so_that_both_files_match(call: Call, first: int) 
     assert (again["counts"]["negative_flips"], again["worst_flips"][0]["id"]) == (1, str(first + 1))
 
 
-def test_slices_are_in_every_output_and_fit_80_columns(call: Call) -> None:
-    Path("meta.csv").write_text(
-        "id,country,<b>device|</b>\n"
-        + "".join(f"test/{i:05d},{'de' if i < 4 else 'it'},p\n" for i in range(8))
-    )
-    words = (
-        "old.npz", "new.npz", "--metadata", "meta.csv", "--by", "country,<b>device|</b>", "--by", "class",
-    )  # fmt: skip
-    done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
-    assert done.returncode == 0, done.stderr
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    assert "country=de," in done.stdout  # the name goes on in the next line
-    assert "<b>device|</b>=p" in done.stdout
-    assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
-    assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00 % |" in Path("page.md").read_text()
-    page = json.loads(call(*words, "--min-slice", "4", "--json").stdout)
-    assert [row["by"] for row in page["slices"]] == [{"class": "0"}, {"country": "de", "<b>device|</b>": "p"}]
-    assert page["small_slices"] == 2
-    row = page["slices"][0]
-    assert (row["n"], row["nfr"], row["worse"]) == (4, 0.25, False)
-    assert row["nfr_ci95"][0] < 0.25 < row["nfr_ci95"][1]
-
-
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test set, a validation part, and answers without logits, in the working folder."""
@@ -95,36 +72,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = np.array([f"{part}/{i}" for i in range(n)])
         np.savez(f"{name}.npz", id=ids, label=labels, logits=logits, classes=np.arange(3))
     np.savez("answers.npz", id=ids, label=labels, pred=labels)
-
-
-@pytest.mark.usefixtures("files")
-def test_the_table_fits_80_columns_and_shows_before_and_after(mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    page = json.loads(mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--json").stdout)
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("ECE")]
-    assert f"{100 * page['ece']:.2f} %" in row
-    assert f"{100 * page['scaled']['ece']:.2f} %" in row
-    assert f"temperature {page['temperature']:.4g}" in done.stdout
-    assert page["n_validation"] == 200
-    plain = mptctl("evaluate", "test.npz").stdout
-    assert "temperature" not in plain
-    assert f"{100 * page['mce']:.2f} %" in plain
-
-
-@pytest.mark.usefixtures("files")
-def test_the_page_has_the_diagram_with_its_counts(mptctl: CommandLine) -> None:
-    done = mptctl("evaluate", "test.npz", "--temperature", "val.npz", "--report", "page.html")
-    assert (done.returncode, done.stderr) == (0, "wrote page.html\n")
-    page = Path("page.html").read_text()
-    found = json.loads(mptctl("evaluate", "test.npz", "--json").stdout)
-    figure = page[page.index('<figure id="reliability"') :]
-    counts = [b["n"] for b in found["reliability"] if b["n"]]
-    assert all(f">{count}</text>" in figure for count in counts)
-    assert "as it is" in figure
-    assert "temperature" in figure
-    assert "://" not in page.replace("http://www.w3.org", "")
 
 
 @pytest.mark.usefixtures("files")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
 from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names, validate_recipe
-from mptctl.report.documents.lists import catalog_yaml
-from mptctl.studies.catalog import find_in_catalog
 from mptctl.studies.study_file import StudyFile, load_study, study_names
 from tests.common import CommandLine
 
@@ -47,14 +44,6 @@ def test_a_name_shows_its_settled_content(mptctl: CommandLine, name: str) -> Non
         assert validate_recipe(contents["preset"], name) == load_recipe(name)
     if "study" in contents:
         assert StudyFile.model_validate(contents["study"]) == load_study(name).file
-
-
-@pytest.mark.parametrize("name", study_names())
-def test_a_study_that_is_shown_can_be_written_to_a_file_and_trained(name: str, tmp_path: Path) -> None:
-    shown = [entry for entry in find_in_catalog(name) if entry.kind == "study"]
-    (tmp_path / "mine.yaml").write_text(catalog_yaml(shown), encoding="utf-8")
-    mine, own = load_study(str(tmp_path / "mine.yaml")), load_study(name)
-    assert (mine.file, mine.old, mine.new, mine.updates) == (own.file, own.old, own.new, own.updates)
 
 
 def test_a_list_of_names_that_is_cut_says_so_and_what_lists_them_all(mptctl: CommandLine) -> None:

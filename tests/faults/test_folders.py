@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,24 @@ def test_row_38_import_does_not_replace_what_it_brings_in(mptctl: CommandLine, b
     assert "production.pt, which this command reads" in refused(mptctl, base, line)
 
 
+def _hard_link(lock: Path, outside: Path) -> None:
+    (outside / "number").write_text("4711\n")
+    os.link(outside / "number", lock)
+
+
+FOREIGN: dict[str, Callable[[Path, Path], object]] = {
+    "link": lambda lock, outside: lock.symlink_to(outside / "thesis.txt"),
+    "dangling link": lambda lock, outside: lock.symlink_to(outside / "made by the lock"),
+    "fifo": lambda lock, outside: os.mkfifo(lock),
+    "somebody's file": lambda lock, outside: lock.write_text("the combination is 4711"),
+    "hard link": _hard_link,
+    "folder": lambda lock, outside: lock.mkdir(),
+}
+
+
 @every_verb
 @pytest.mark.parametrize("held", [True, False], ids=["run", "no run"])
-@pytest.mark.parametrize("what", ["link", "dangling link", "fifo", "somebody's file", "hard link", "folder"])
+@pytest.mark.parametrize("what", FOREIGN)
 def test_row_44_a_lock_that_is_not_ours_is_refused_and_stays(
     mptctl: CommandLine, base: Path, verb: str, what: str, held: bool
 ) -> None:
@@ -121,20 +137,7 @@ def test_row_44_a_lock_that_is_not_ours_is_refused_and_stays(
         shutil.copytree(base / "runs" / "ref", folder)
     else:
         folder.mkdir()
-    lock, thesis = folder / "lock", base / "outside" / "thesis.txt"
-    if what == "link":
-        lock.symlink_to(thesis)
-    elif what == "dangling link":
-        lock.symlink_to(base / "outside" / "made by the lock")
-    elif what == "fifo":
-        os.mkfifo(lock)
-    elif what == "somebody's file":
-        lock.write_text("the combination is 4711")
-    elif what == "hard link":
-        (base / "outside" / "number").write_text("4711\n")
-        os.link(base / "outside" / "number", lock)
-    else:
-        lock.mkdir()
+    FOREIGN[what](folder / "lock", base / "outside")
     for flags in ([], ["--overwrite"], [] if verb == "import" else ["--resume"]):
         assert "lock" in refused(mptctl, base, words(verb, base, "--name", "mine", *flags))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,38 +68,31 @@ def parts(folder: Path) -> Path:
     return folder
 
 
-def _packed(folder: Path) -> None:
-    (folder / "part-2.csv.gz").write_bytes(b"\x1f\x8b")
-
-
-def _of_another_form(folder: Path) -> None:
-    (folder / "part-2.tsv").write_text("id\tlabel\tpred\nx\tcat\tcat\n")
-
-
-def _broken_link(folder: Path) -> None:
-    (folder / "part-2.csv").symlink_to(folder / "nothing.csv")
-
-
 def _subfolder(folder: Path) -> None:
     (folder / "day=2").mkdir()
     shutil.copy(folder / "part-1.csv", folder / "day=2" / "part-2.csv")
 
 
-def _fifo(folder: Path) -> None:
-    os.mkfifo(folder / "part-2.csv")
+UNREAD: dict[str, Callable[[Path], object]] = {
+    "packed": lambda folder: (folder / "part-2.csv.gz").write_bytes(b"\x1f\x8b"),
+    "of another form": lambda folder: (folder / "part-2.tsv").write_text("id\tlabel\tpred\nx\tcat\tcat\n"),
+    "a link to nothing": lambda folder: (folder / "part-2.csv").symlink_to(folder / "nothing.csv"),
+    "a folder below": _subfolder,
+    "a pipe": lambda folder: os.mkfifo(folder / "part-2.csv"),
+}
 
 
-@pytest.mark.parametrize("damage", [_packed, _of_another_form, _broken_link, _subfolder, _fifo])
-def test_row_55_a_part_that_cannot_be_read_is_named(tmp_path: Path, mptctl: CommandLine, damage: Any) -> None:
+@pytest.mark.parametrize("damage", UNREAD)
+def test_row_55_a_part_that_cannot_be_read_is_named(tmp_path: Path, mptctl: CommandLine, damage: str) -> None:
     old = parts(tmp_path / "old")
-    damage(old)
+    UNREAD[damage](old)
     said = refused(mptctl, 4, old, good(tmp_path / "new.csv"), "--max-nfr", "1")
     assert "part-2" in said or "day=2" in said
 
 
 def test_row_55_a_pattern_passes_no_link_and_no_folder_over(tmp_path: Path, mptctl: CommandLine) -> None:
     old, new = parts(tmp_path / "old"), good(tmp_path / "new.csv")
-    _broken_link(old)
+    UNREAD["a link to nothing"](old)
     assert "part-2.csv: a link to nothing" in refused(mptctl, 4, f"{old}/part-*.csv", new)
     (old / "part-2.csv").unlink()
     (old / "part-2.csv").mkdir()

@@ -1,4 +1,4 @@
-"""Rows 6, 21, 31, 32, 44 and 47: real disks that are full, kills in the middle of writing, and shared folders."""
+"""Rows 6, 31, 32, 44 and 47: real disks that are full, kills in the middle of writing, and shared folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ import pytest
 from mptctl.data.split import load_split, make_split
 from mptctl.files import storage_error
 from mptctl.models.checkpoint import load_checkpoint
-from tests.common import CommandLine
 from tests.faults.process import can_mount, run_forked, small_disk
 from tests.studies.made_runs import made_seed
 
@@ -214,15 +213,6 @@ def test_row_71_what_there_is_too_little_of_is_said(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert said in str(error)
     assert error.full
-
-
-def test_row_21_a_folder_that_holds_a_finished_run(runs: Path, mptctl: CommandLine) -> None:
-    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    done = mptctl("train-ref", "--run-root", runs, *SMALL)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "--resume" in done.stderr
-    assert "--name" in done.stderr
-    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
 
 
 STEPS = ("open", "os.rename", "os.remove", "os.link", "os.chmod", "os.mkdir")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mptctl
-from mptctl.errors import ComparisonWarning, DataError, UsageError
+from mptctl.errors import ComparisonWarning, DataError, NonFiniteError, UsageError
 from tests.common import CommandLine, environment
 from tests.integrations.small_arrays import LABELS, NEW, OLD, OLD_CLASSES, by_hand, evaluate_arrays, large
 
@@ -113,6 +113,7 @@ def test_limits_that_mean_nothing(limits: dict[str, Any], message: str) -> None:
     ("change", "kind", "message"),
     [
         ({"new": NEW[:4]}, DataError, "new: 4 rows for 5 labels; give one for each sample"),
+        ({"new": np.full((5, 3), np.nan), "classes": ["cat", "dog", "emu"]}, NonFiniteError, "new: 5 of 5 rows"),
         ({"new": None}, UsageError, "evaluate: give labels with old= and new=, or two files or frames"),
         ({"labels": np.array([0.5, 1, 1, 1, 2])}, DataError, "labels: 1 of 5 values"),
         ({"new": np.zeros((5, 3))}, DataError, "new: `logits` with text labels need `classes`"),

@@ -66,36 +66,31 @@ def test_logits_classes_names_of_columns_and_slices_of_frames(
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("given", "said"),
     [
-        (
-            lambda old, new: package.evaluate(old, new, old=OLD["pred"]),
-            UsageError,
-            "give labels with old= and new=",
-        ),
-        (lambda old, new: package.evaluate(old), UsageError, "new: neither a predictions file nor a frame"),
-        (lambda old, new: package.evaluate(LABELS, LABELS), UsageError, "give evaluate"),
-        (lambda old, new: package.evaluate(old, new, classes=CLASSES), UsageError, "classes: is for arrays"),
-        (lambda old, new: package.evaluate(old, new, ids=IDS), UsageError, "ids: is for arrays"),
-        (
-            lambda old, new: package.evaluate(old, new.drop(columns="id")),
-            UsageError,
-            "no column of the frame",
-        ),
-        (
-            lambda old, new: package.evaluate(old, new.drop(columns="pred")),
-            UsageError,
-            "no column of the frame",
-        ),
-        (lambda old, new: package.evaluate(old, new[:-1]), DataError, "lacks 1 of its ids"),
-        (lambda old, new: package.evaluate("nothing.csv", new), DataError, "nothing.csv"),
+        ({"old": OLD["pred"]}, "give labels with old= and new="),
+        ({"classes": CLASSES}, "classes: is for arrays"),
+        ({"ids": IDS}, "ids: is for arrays"),
     ],
 )
-def test_what_is_no_pair_of_models_is_refused(
-    call: Callable[..., Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        call(pd.DataFrame(OLD), pd.DataFrame(NEW))
+def test_arguments_of_arrays_are_refused_beside_two_models(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        package.evaluate(pd.DataFrame(OLD), pd.DataFrame(NEW), **given)
+
+
+def test_what_is_no_pair_of_models_is_refused() -> None:
+    old, new = pd.DataFrame(OLD), pd.DataFrame(NEW)
+    with pytest.raises(UsageError, match="new: neither a predictions file nor a frame"):
+        package.evaluate(old)
+    with pytest.raises(UsageError, match="give evaluate"):
+        package.evaluate(LABELS, LABELS)
+    for column in ("id", "pred"):
+        with pytest.raises(UsageError, match="no column of the frame"):
+            package.evaluate(old, new.drop(columns=column))
+    with pytest.raises(DataError, match="lacks 1 of its ids"):
+        package.evaluate(old, new[:-1])
+    with pytest.raises(DataError, match=r"nothing\.csv"):
+        package.evaluate("nothing.csv", new)
 
 
 def test_the_report_of_a_monitor_prints_its_table() -> None:

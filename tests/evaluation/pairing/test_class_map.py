@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mptctl.errors import DataError, MptctlError, UsageError
+from mptctl.errors import DataError, MptctlError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
@@ -92,26 +92,6 @@ def test_merged_classes_have_no_logits_and_answers_stay(tmp_path: Path) -> None:
     assert (old.classes, old.logits) == (("feline", "sofa", "bird"), None)
     names = np.array(["feline", "sofa", "sofa", "bird"])
     assert old.preds.tolist() == names[logits.argmax(axis=1)].tolist()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "must be a mapping"),
-        ("- a", "must be a mapping"),
-        ("a: {b: c}", "must be a name"),
-        ("a: []", "names no class"),
-        ("a: ''", "holds an empty name"),
-        ("a: b\na: c", "line 2: the key of line 1 once more"),
-        ('a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
-        ("a: [x, y]\nb: x", "has other old names too"),
-        ("a: [x, y]\nb: a", "is split, and what another class becomes"),
-    ],
-)
-def test_what_is_no_map(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        mapped(tmp_path, text)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 
 from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.reading.answers import answers_from_logits
-from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.evaluation.reading.logits import first_maximum, row_blocks
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from mptctl.evaluation.reading.readers import FORMS
@@ -110,23 +109,6 @@ class TestWrongFiles:
         with pytest.raises(DataError, match="cannot be read"):
             read_predictions(tmp_path / "p.npz")
         assert not marker.exists()
-
-
-def test_answers_and_logits_become_predictions() -> None:
-    test = InMemory.of(["cat", "dog", "emu"], classes=["cat", "dog", "emu"], old_classes=["dog", "cat"])
-    assert test.ids.tolist() == ["0", "1", "2"]
-    answers = test.predictions("new", ["cat", "cat", "emu"])
-    assert (answers.preds.tolist(), answers.classes) == (["cat", "cat", "emu"], ("cat", "dog", "emu"))
-    # The old model's columns are named by `old_classes`, whose first is the dog.
-    old = test.predictions("old", np.eye(2)[[0, 1, 1]], is_old=True)
-    assert (old.preds.tolist(), old.classes) == (["dog", "cat", "cat"], ("dog", "cat"))
-    # Old answers are those of a model that does not say what it knows.
-    assert test.predictions("old", ["cat", "cat", "cat"], is_old=True).classes is None
-
-
-def test_without_names_columns_are_numbers() -> None:
-    found = InMemory.of([0, 1, 2]).predictions("old", np.eye(3), is_old=True)
-    assert (found.preds.tolist(), found.counted) == (["0", "1", "2"], True)
 
 
 def test_confidences_by_hand() -> None:

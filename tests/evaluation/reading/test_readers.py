@@ -108,19 +108,6 @@ def test_parts_of_other_types(tmp_path: Path, form: str) -> None:
         read_predictions(folder)
 
 
-@pytest.mark.parametrize("form", list(WRITERS))
-def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, form: str) -> None:
-    file = write(tmp_path / f"p{form}", image_id=[1], y=["a"], pred=["a"])
-    with pytest.raises(
-        DataError,
-        match="no `id` and no `label`; found image_id, y, pred; name them `id`, `label`, and `pred` or `logits`",
-    ):
-        read_predictions(file)
-    file = write(tmp_path / f"q{form}", id=[1], label=["a"], prediction=["a"])
-    with pytest.raises(DataError, match=r"neither `pred` nor `logits`; .*found id, label, prediction"):
-        read_predictions(file)
-
-
 def test_the_index_that_pandas_writes_is_not_named_as_a_column(tmp_path: Path) -> None:
     file = tmp_path / "p.csv"
     file.write_text(",image,target,prediction\n0,1.jpg,cat,dog\n")
