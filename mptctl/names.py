@@ -58,7 +58,7 @@ OnDuplicates = Literal["keep", "quarantine"]
 # Forms of a copy of pictures.
 PackForm = Literal["folder", "shards"]
 # How `tune` combines values.
-Search = Literal["grid", "random", "optuna"]
+Sampler = Literal["grid", "random", "optuna"]
 # Variable of the environment with files of plugins, which processes below this one run too.
 PLUGINS = "MPTCTL_PLUGINS"
 # Callback that shows progress: (what is under way, how much is done, how much there is).

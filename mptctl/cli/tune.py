@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
 
 import typer
 from rich.console import Console
@@ -22,7 +21,6 @@ from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.methods.rows import chosen_mpt_method, refuse_unused_keys, row_of
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
-from mptctl.names import Search
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, parse_key_axis
 from mptctl.release.requests import budget_of_flags
@@ -30,7 +28,7 @@ from mptctl.report.documents.tune import save_tune_figure, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import DEFAULT_K, KEYS, parse_axis
+from mptctl.tune.space import DEFAULT_K, mpt_axes
 from mptctl.tune.tune_settings import TuneSettings
 
 # Percentage points of error above the reference's that the choice may have, where no flag sets a limit.
@@ -48,10 +46,13 @@ def tune_k(asked: TuneSettings) -> None:
     """
     if asked.method is not None:
         row_of(asked.method)  # UsageError if there is none
-    way, axes = _read_search(asked)
+    axes = _read_axes(asked)
+    sampler = asked.sampler or ("random" if any(axis.range for axis in axes) else "grid")
+    if sampler == "grid" and any(axis.range for axis in axes):
+        raise UsageError("--sampler grid: needs values, as a,b,c; ranges are for random and optuna")
     budget = _choose_budget(asked)
-    if asked.trials is not None and way == "grid":
-        raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
+    if asked.trials is not None and sampler == "grid":
+        raise UsageError("--trials: a grid has as many trials as its values; give --sampler random or optuna")
     refs = asked.refs or ["ref"]
     inputs = read_inputs(asked, teachers=[asked.old, *refs], method=asked.method)
     folder = run_folder(asked.run_root, asked.name or "tune")
@@ -71,7 +72,7 @@ def tune_k(asked: TuneSettings) -> None:
         old=find_checkpoint(asked.old, asked.run_root),
         refs=find_references(refs, asked.run_root),
         axes=axes,
-        search=way,
+        sampler=sampler,
         trials=asked.trials or 8,
         asha=asked.asha,
         budget=budget,
@@ -89,26 +90,15 @@ def tune_k(asked: TuneSettings) -> None:
     _search_and_print(request, asked)
 
 
-def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
-    """The way of the search and its axes, as --search and the flags of MPT name them.
+def _read_axes(asked: TuneSettings) -> tuple[Axis, ...]:
+    """The axes of the search, as --search or the flags of MPT name them.
 
     Raises:
-        UsageError: a word of --search is neither a way nor ``KEY=VALUES``, or flags contradict each other.
+        UsageError: values cannot be read, or flags contradict each other.
     """
-    words = [word for word in asked.search if "=" not in word]
-    keys = [parse_key_axis(word) for word in asked.search if "=" in word]
-    for word in words:
-        if word not in get_args(Search) or len(words) > 1:
-            raise UsageError(
-                f"--search {word}: is none of {', '.join(get_args(Search))}, of which one is given, and no "
-                "KEY=VALUES"
-            )
-    way: Any = words[0] if words else "random" if any(axis.range for axis in keys) else "grid"
-    given = asked.model_dump(include=set(KEYS), exclude_none=True)
+    keys = tuple(parse_key_axis(word) for word in asked.search)
     if asked.method is None and not keys:
-        # k is searched in any case; the distance, which begins names of trials, is first.
-        given = {"k": DEFAULT_K[way]} | given
-        return way, tuple(parse_axis(name, given[name], way) for name in KEYS if name in given)
+        return mpt_axes(asked.k or DEFAULT_K[asked.sampler or "grid"], asked.distance)
     if asked.method is None or not keys:
         raise UsageError(
             "tune METHOD --search KEY=VALUES: name both, a method and what is searched of it, such as tune "
@@ -116,13 +106,10 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
         )
     if len({axis.name for axis in keys}) < len(keys):
         raise UsageError("--search: names a key twice; give all of its values in one --search")
-    if given:
-        flag = next(iter(given))
-        raise UsageError(f"--{flag}: is for tune without METHOD; give --search {KEYS[flag]}={given[flag]}")
-    if way == "grid" and any(axis.range for axis in keys):
-        raise UsageError("--search grid: needs values, such as KEY=a,b,c; ranges are for random and optuna")
+    if asked.k is not None or asked.distance is not None:
+        raise UsageError("--k, --distance: are for tune without METHOD; give --search method.k=VALUES")
     refuse_unused_keys(asked.method, [axis.name for axis in keys], "--search")
-    return way, tuple(keys)
+    return keys
 
 
 def _choose_budget(asked: TuneSettings) -> Budget:

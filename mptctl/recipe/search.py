@@ -26,7 +26,7 @@ DECIDED = ("method.name", "runtime.seed", "runtime.device")
 class Axis(Model):
     """A setting that is searched: either values, or a range."""
 
-    name: str = Field(description="distance or k, or a key of the recipe")
+    name: str = Field(description="a key of the recipe")
     values: tuple[Value, ...] = Field((), description="values to try")
     range: tuple[float, float] | None = Field(None, description="lowest and highest value, or null")
     log: bool = Field(False, description="whether the range is searched by factors")
@@ -41,17 +41,18 @@ class Axis(Model):
         return rounded(chance.uniform(low, high))
 
 
-def parse_key_axis(word: str) -> Axis:
+def parse_key_axis(word: str, flag: str = "") -> Axis:
     """Read ``KEY=a,b,c`` (values) or ``KEY=LOW..HIGH``, with ``:log`` to be searched by factors.
 
     Args:
-        word: the flag's value; KEY is any key of the recipe.
+        word: KEY is any key of the recipe.
+        flag: with its value, as errors name it; default: --search with the word.
 
     Raises:
         UsageError: there is no such key, the command decides it, or the text is neither.
     """
     key, _, text = word.partition("=")
-    flag = f"--search {word}"
+    flag = flag or f"--search {word}"
     keys = recipe_keys()
     if key not in keys or key in DECIDED:
         names = [name for name in keys if name not in DECIDED]
@@ -110,12 +111,12 @@ def recipe_at(base: Recipe, point: TrialSettings) -> Recipe:
 
 
 def name_of(settings: TrialSettings) -> str:
-    """The name of a trial and of its folder, such as ``kl-k1.5``, ``lm-k4-lr0.05`` or ``weight0.5``."""
+    """The name of a trial and of its folder, such as ``mpt-kl-k1.5`` or ``pct-kl-lam0.5-lr0.05``."""
     short = [name.rpartition(".")[2] for name in settings]
     names = short if len(set(short)) == len(short) else list(settings)
     parts = [
-        f"{'' if name == 'distance' else name}{_text(value)}"
-        for name, value in zip(names, settings.values(), strict=True)
+        str(value) if key == "method.name" else f"{name}{_text(value)}"
+        for key, name, value in zip(settings, names, settings.values(), strict=True)
     ]
     return "-".join(parts) or "trial"
 

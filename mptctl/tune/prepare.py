@@ -16,13 +16,13 @@ from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
-from mptctl.recipe.search import TrialSettings, name_of
+from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.teachers.ensemble import Teachers
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import KEYS, complete_settings, recipe_of
+from mptctl.tune.space import complete_settings
 from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 
@@ -65,7 +65,7 @@ def measure_baseline(
             teachers = Teachers(request.old, request.refs, split.classes, recipe.data, recipe.runtime, device)
         samples, samples_old = first.val_samples
         report = TuneReport(
-            search=request.search,
+            sampler=request.sampler,
             axes=list(request.axes),
             asha=request.asha,
             epochs=run.epochs,
@@ -87,7 +87,7 @@ def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRe
     """The request to train the first trial; without known trials, one with the recipe's settings."""
     settings = points[0] if points else complete_settings(request.recipe, {})
     folder = request.folder / "trials" / name_of(settings)
-    recipe = recipe_of(request.recipe, settings)
+    recipe = recipe_at(request.recipe, settings)
     return RunRequest(recipe, request.split, folder, request.old, request.refs_of_trials)
 
 
@@ -130,9 +130,9 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
     except (ValidationError, OSError) as error:
         raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
-    if report.max_nfr is not None and (earlier.search == "optuna" or earlier.asha):
+    if report.max_nfr is not None and (earlier.sampler == "optuna" or earlier.asha):
         raise UsageError(
-            f"{path}: --search optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
+            f"{path}: --sampler optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
             "so that no bound would hold; resume it without --max-nfr, or use another --name"
         )
     changes = _describe_changes(earlier, report)
@@ -146,17 +146,16 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         for trial in earlier.trials
     ]
     # Kept for all later searches: these trials were chosen by their flips.
-    search = "optuna" if earlier.search == "optuna" else report.search
-    return report.model_copy(update={"trials": trials, "search": search, "asha": report.asha or earlier.asha})
+    sampler = "optuna" if earlier.sampler == "optuna" else report.sampler
+    return report.model_copy(
+        update={"trials": trials, "sampler": sampler, "asha": report.asha or earlier.asha}
+    )
 
 
 def _describe_changes(earlier: TuneReport, report: TuneReport) -> list[str]:
     """Describe what two searches must have in common and do not: recipe keys, split and teachers."""
-    may_differ = set(list_changeable_keys())
-    if any(
-        axis.name in KEYS for axis in report.axes
-    ):  # of MPT, whose method and k are settings of each trial
-        may_differ |= {"method.name", "method.k"}
+    # Each trial sets the keys that are searched.
+    may_differ = {*list_changeable_keys(), *(axis.name for axis in (*earlier.axes, *report.axes))}
     changes = [
         f"{key}: {was} -> {is_now}"
         for key, was, is_now in differences(earlier.recipe, report.recipe)

@@ -10,10 +10,10 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
-from mptctl.names import Role
+from mptctl.names import Role, Sampler
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import Axis, TrialSettings, random_points
-from mptctl.tune.space import Search, complete_settings, grid, recipe_of, series_key
+from mptctl.recipe.search import Axis, TrialSettings, random_points, recipe_at
+from mptctl.tune.space import METHOD, complete_settings, grid, series_key
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class TuneRequest:
         folder: that the search is written to.
         old, refs: checkpoints of the teachers.
         axes: the settings that are searched.
-        search: grid, random or optuna.
+        sampler: grid, random or optuna.
         trials: number of trials, for random and optuna.
         asha: stop poor trials early, by their validation NFR.
         budget: that the chosen trial has to keep: a limit on the increase of error above the reference's, or
@@ -44,7 +44,7 @@ class TuneRequest:
     old: Path
     refs: tuple[Path, ...]
     axes: tuple[Axis, ...]
-    search: Search = "grid"
+    sampler: Sampler = "grid"
     trials: int = 8
     asha: bool = False
     budget: Budget = field(default_factory=lambda: Budget(max_er_increase=0.005))
@@ -65,16 +65,14 @@ class TuneRequest:
     def refs_of_trials(self) -> tuple[Path, ...]:
         """The references that a trial learns from, or begins with; they bound its error in any case."""
         method = self.recipe.method
-        learns = Role.REF in row_of(method.name).teachers or any(
-            axis.name == "distance" for axis in self.axes
-        )
+        learns = Role.REF in row_of(method.name).teachers or any(axis.name == METHOD for axis in self.axes)
         return self.refs if learns or method.init == "ref" else ()
 
     def points(self) -> list[TrialSettings] | None:
         """The settings of every trial; None with Optuna, which proposes them during the search."""
-        if self.search == "optuna":
+        if self.sampler == "optuna":
             return None
-        if self.search == "grid":
+        if self.sampler == "grid":
             points = grid(self.axes)
         else:
             points = random_points(self.axes, self.trials, self.recipe.runtime.seed)
@@ -110,7 +108,7 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
         replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
     for settings in _extreme_points(request.axes) if points is None else points:
-        recipe_of(request.recipe, complete_settings(request.recipe, settings))  # UsageError if not valid
+        recipe_at(request.recipe, complete_settings(request.recipe, settings))  # UsageError if not valid
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
         raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
     return points
@@ -133,10 +131,10 @@ def _refuse_selection_by_flips(request: TuneRequest) -> None:
     Raises:
         UsageError: one of them is set; the message names its flag.
     """
-    if request.search == "optuna":
+    if request.sampler == "optuna":
         raise UsageError(
-            "--max-nfr and --search optuna: it chooses trials by the flips that a budget is held against, so "
-            "that no bound would hold; use --search grid or random"
+            "--max-nfr and --sampler optuna: it chooses trials by the flips that a budget is held against, so "
+            "that no bound would hold; use --sampler grid or random"
         )
     if request.asha:
         raise UsageError(

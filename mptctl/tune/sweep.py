@@ -13,11 +13,10 @@ from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.names import Progress
-from mptctl.recipe.search import TrialSettings, name_of
+from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.tune.choice import choose
 from mptctl.tune.prepare import measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.space import recipe_of
 from mptctl.tune.tune_report import (
     BEST_NAME,
     HEADLINE,
@@ -69,7 +68,7 @@ def _write_choice(request: TuneRequest, report: TuneReport) -> TuneReport:
     if not ranked:
         return report
     chosen, best = report.trial(ranked[0]), request.folder / BEST_NAME
-    recipe = recipe_of(request.recipe, chosen.settings)
+    recipe = recipe_at(request.recipe, chosen.settings)
     write_atomically(best, (_headline(chosen, len(report.trials)) + recipe.to_yaml()).encode())
     return report.model_copy(update={"best_recipe": str(best)})
 

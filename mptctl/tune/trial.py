@@ -18,12 +18,12 @@ from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.recipe.search import TrialSettings, name_of
+from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.unfinished import train_unfinished, write_traceback
 from mptctl.tune.choice import objective
-from mptctl.tune.space import complete_settings, recipe_of, rounded_point
+from mptctl.tune.space import complete_settings, rounded_point
 from mptctl.tune.tune_report import ERROR_NAME
 
 # The figures that a failed trial reports to Ray, worse than those of any other trial.
@@ -69,7 +69,7 @@ class TrialPlan:
         runtime = {"runtime.device": "cuda" if self.on_gpu else "cpu", "runtime.threads": self.cpus}
         name = name_of(settings)
         recipe = change_recipe(
-            recipe_of(self.recipe, settings), {**runtime, "data.threads": self.cpus}, f"of trial {name}"
+            recipe_at(self.recipe, settings), {**runtime, "data.threads": self.cpus}, f"of trial {name}"
         )
         teachers = [path.parent for path in (self.old, *self.refs)]
         split = relocate(find_split(self.run_root, teachers), self.data_root)

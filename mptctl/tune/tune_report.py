@@ -13,9 +13,9 @@ from mptctl.evaluation.rates import Rate
 from mptctl.files import Model, write_atomically
 from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import RUN, FolderKind, is_run
+from mptctl.names import Sampler
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, Value
-from mptctl.tune.space import Search
 
 Status = Literal["waiting", "running", "done", "stopped", "failed"]
 # The file with the report.
@@ -63,7 +63,7 @@ class TuneReport(Model):
     """A search: its axes and limits, every trial, and the choice."""
 
     schema_version: Literal[1] = Field(1, description="version of this file")
-    search: Search = Field(description="grid, random or optuna")
+    sampler: Sampler = Field(description="grid, random or optuna")
     axes: list[Axis] = Field(description="the searched keys and their values")
     asha: bool = Field(description="whether trials were given up early by their NFR")
     epochs: int = Field(description="epochs of a whole trial")
@@ -111,7 +111,7 @@ def is_search(folder: Path) -> bool:
     """Tells whether a folder holds a search, by its ``trials.json``, or else by its ``best.yaml``."""
     try:
         content = json.loads((folder / TRIALS_NAME).read_bytes())
-        if isinstance(content, dict) and {"search", "trials", "split_fingerprint"} <= content.keys():
+        if isinstance(content, dict) and {"sampler", "trials", "split_fingerprint"} <= content.keys():
             return True
     except (OSError, ValueError, RecursionError):
         pass

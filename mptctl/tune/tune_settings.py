@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, argument
+from mptctl.names import Sampler
 from mptctl.training.train_request import TrainSettings
 
 SPACE, CHOICE = "What is searched", "What is chosen"
@@ -19,15 +20,16 @@ class TuneSettings(TrainSettings):
     method: Annotated[str | None, argument("METHOD")] = None
     """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
     k: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
-    """Bias k, added to the new classes' logits in training: values, or a range as 0:8 (random, optuna).
-    (default: 0,0.5,1,1.5,2,4,8, or 0:8)"""
+    """Bias k, added to the new classes' logits in training: values, or a range as 0..8.
+    (default: 0,0.5,1,1.5,2,4,8)"""
     distance: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
     """Distance to the teachers: kl (KL divergence), lm (logit matching), or kl,lm. (default: the recipe's, or
     kl)"""
     search: Annotated[list[str], Flag("KEY=VALUES", panel=SPACE)] = Field([])
     """Key of METHOD to search, any of the recipe: KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
-    Repeatable.
-    And how values are combined: grid, random or optuna. (default: grid, or random where there is a range)"""
+    Repeatable."""
+    sampler: Annotated[Sampler | None, Flag(panel=SPACE)] = None
+    """How values are combined to trials. (default: grid, or random where there is a range)"""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
     """Trials of a random or optuna search. (default: 8)"""
     asha: Annotated[bool, Flag(panel=SPACE)] = False

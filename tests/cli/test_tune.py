@@ -28,12 +28,15 @@ def test_a_plan_names_its_trials_and_writes_nothing(mptctl: CommandLine, runs: P
     before = sorted(runs.rglob("*"))
     done = mptctl("tune", "--run-root", runs, "--dry-run", "--k", "0,4", "--distance", "kl,lm")
     assert done.returncode == 0, done.stderr
-    assert "4 trials: kl-k0, kl-k4, lm-k0, lm-k4" in done.stdout
+    assert "4 trials: mpt-kl-k0, mpt-kl-k4, mpt-lm-k0, mpt-lm-k4" in done.stdout
     assert "nothing was written" in done.stdout
     assert sorted(runs.rglob("*")) == before
     default = mptctl("tune", "--run-root", runs, "--dry-run")
-    assert "7 trials: kl-k0, kl-k0.5, kl-k1, kl-k1.5, kl-k2, kl-k4, kl-k8" in default.stdout
-    found = mptctl("tune", "--run-root", runs, "--dry-run", "--search", "optuna", "--trials", "30")
+    assert (
+        "7 trials: mpt-kl-k0, mpt-kl-k0.5, mpt-kl-k1, mpt-kl-k1.5, mpt-kl-k2, mpt-kl-k4, mpt-kl-k8"
+        in default.stdout
+    )
+    found = mptctl("tune", "--run-root", runs, "--dry-run", "--sampler", "optuna", "--trials", "30")
     assert "30 trials, chosen as they go" in found.stdout
 
 

@@ -97,6 +97,6 @@ def a_search(base: Path) -> Path:
     """A folder of a search that an earlier version of mptctl left, without a trial."""
     folder = base / "runs" / "tune"
     (folder / "trials").mkdir(parents=True)
-    text = json.dumps({"search": "grid", "trials": [], "split_fingerprint": "0" * 64})
+    text = json.dumps({"sampler": "grid", "trials": [], "split_fingerprint": "0" * 64})
     (folder / "trials.json").write_text(text)
     return folder

@@ -28,8 +28,8 @@ REFERENCE = rate(2600, 5000)
 def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes: object) -> Trial:
     error = None if errors is None else rate(errors, 5000)
     content = {
-        "name": f"{distance}-k{k:g}",
-        "settings": {"distance": distance, "k": k},
+        "name": f"mpt-{distance}-k{k:g}",
+        "settings": {"method.name": f"mpt-{distance}", "method.k": k},
         "status": "waiting" if errors is None else "done",
         "epoch": 0 if errors is None else 10,
         "val_error": error,
@@ -51,7 +51,7 @@ def report(trials: list[Trial], budget: Budget = Budget(max_er_increase=0.005)) 
         for t in trials
     ]
     return TuneReport(
-        search="grid",
+        sampler="grid",
         axes=[],
         asha=False,
         epochs=10,
@@ -98,13 +98,17 @@ def test_a_budget_is_said_with_the_bound_that_decides(budgeted: TuneReport) -> N
         "are taken from the largest k down, and the first whose bound is above the budget ends that." in text
     )
     # k = 4: 100 flips of 2,500 with KL, whose bound at 99.75 % is 5.33 %; k = 2 has 140. With LM 122, bound 6.32 %.
-    assert "Choice: kl-k4, NFR 4.00 % (100 / 2,500; at most 5.33 %), error 52.48 % (2,624 / 5,000)." in text
+    assert (
+        "Choice: mpt-kl-k4, NFR 4.00 % (100 / 2,500; at most 5.33 %), error 52.48 % (2,624 / 5,000)." in text
+    )
     assert "Limit on the error" not in text
     assert max(map(len, printed(budgeted).splitlines())) <= 80
     rows = {
-        line.split()[0]: line.split()[-1] for line in printed(budgeted).splitlines() if line.startswith("kl-")
+        line.split()[0]: line.split()[-1]
+        for line in printed(budgeted).splitlines()
+        if line.startswith("mpt-kl-")
     }
-    assert (rows["kl-k8"], rows["kl-k4"], rows["kl-k2"]) == ("front", "best", "over")
+    assert (rows["mpt-kl-k8"], rows["mpt-kl-k4"], rows["mpt-kl-k2"]) == ("front", "best", "over")
 
 
 def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None:
@@ -112,7 +116,7 @@ def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None
         refuse_if_none(report(whole.trials, budget=Budget(max_nfr=0.001)))
     assert str(caught.value) == (
         "--max-nfr 0.1: no trial is shown to keep it with 95 % confidence; the least NFR is 0.80 % (20 of 2,500 "
-        "validation pictures of old classes), at most 1.30 %, of kl-k8; no recipe was written; raise the budget, "
+        "validation pictures of old classes), at most 1.30 %, of mpt-kl-k8; no recipe was written; raise the budget, "
         "search larger k, or hold out more pictures"
     )
 
@@ -134,8 +138,8 @@ def test_a_log_has_one_line_a_change() -> None:
         for state in (waiting, running, running, trial("kl", 1, 2500, 30, seconds=12.0)):
             on_update(report([state]))
     assert out.getvalue().splitlines() == [
-        "kl-k1: running",
-        "kl-k1: done, epoch 10/10, error 50.00 %, NFR 1.20 % (30 / 2,500), 12 s",
+        "mpt-kl-k1: running",
+        "mpt-kl-k1: done, epoch 10/10, error 50.00 %, NFR 1.20 % (30 / 2,500), 12 s",
     ]
 
 

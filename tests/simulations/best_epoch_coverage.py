@@ -225,8 +225,8 @@ def tune_call(epochs: int, own: float, new: int) -> Call:
     trials: dict[str, _TrialEpochs] = {}
     for seed, (distance, k) in enumerate(product(DISTANCES, TRIED_K)):
         samples = made_up_epochs(epochs, own, new, LEAD - OF_K * k, seed=seed)
-        trials[f"{distance}-k{k:g}"] = _TrialEpochs(
-            {"distance": distance, "k": k}, [_pool_flips(epoch) for epoch in samples]
+        trials[f"mpt-{distance}-k{k:g}"] = _TrialEpochs(
+            {"method.name": f"mpt-{distance}", "method.k": k}, [_pool_flips(epoch) for epoch in samples]
         )
     of_old = made_up_epochs(1, own, new)[0].of_old
 

@@ -9,8 +9,7 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.recipe import load_recipe
-from mptctl.recipe.search import Axis, name_of, parse_key_axis, random_points
-from mptctl.tune.space import recipe_of
+from mptctl.recipe.search import Axis, name_of, parse_key_axis, random_points, recipe_at
 from tests.common import CommandLine, digits_with_teachers, short_recipe
 
 
@@ -49,10 +48,10 @@ def test_a_trial_is_called_by_the_ends_of_its_keys_and_has_their_values() -> Non
     settings = {"method.lam": 0.5, "optim.nesterov": "true", "optim.name": "sgd"}
     assert name_of(settings) == "lam0.5-nesterovtrue-namesgd"
     assert name_of({"optim.name": "sgd", "criterion.name": "a/b"}) == "optim.namesgd-criterion.namea_b"
-    recipe = recipe_of(short_recipe(method="pct-kl"), settings)
+    recipe = recipe_at(short_recipe(method="pct-kl"), settings)
     assert (recipe.method.lam, recipe.optim.nesterov, recipe.method.name) == (0.5, True, "pct-kl")
     with pytest.raises(UsageError, match=r"method\.lam: must be greater than or equal to 0"):
-        recipe_of(recipe, {"method.lam": -1.0})
+        recipe_at(recipe, {"method.lam": -1.0})
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +68,12 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("pct-k", *SEARCH), "no such method: pct-k; did you mean pct-kl?"),
         (("pct-kl",), "name both, a method and what is searched of it"),
         (SEARCH, "name both, a method and what is searched of it"),
-        (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
-        (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
-        (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
+        (("--search", "sideways"), "--search sideways: no key of the recipe"),
+        (("pct-kl", *SEARCH, "--sampler", "grid"), "--sampler grid: needs values"),
+        (
+            ("pct-kl", *SEARCH, "--k", "0,1"),
+            "--k, --distance: are for tune without METHOD; give --search method.k=VALUES",
+        ),
         (("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"), "--search: names a key twice"),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
         (("pct-kl", "--search", "method.k=1,2"), "--search method.k: pct-kl does not use it, and all trials"),
@@ -94,15 +96,19 @@ def test_a_rival_is_searched_and_its_recipe_trains(mptctl: CommandLine, tmp_path
     keys = ("--set", "optim.max_steps=4", "--set", "runtime.device=cpu", "--max-er-increase", "100")
     words = ("tune", "pct-kl", *SEARCH, "--search", "method.tau=1,5", "--trials", "3", *where, *keys)
     planned = mptctl(*words, "--dry-run")
-    assert "3 trials: lam" in planned.stdout, planned.stderr
-    words = (*words, "--search", "optuna", "--asha")
+    assert "3 trials: pct-kl-lam" in planned.stdout, planned.stderr
+    words = (*words, "--sampler", "optuna", "--asha")
     done = mptctl(*words, "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert len(report["trials"]) == 3
     assert {trial["status"] for trial in report["trials"]} <= {"done", "stopped"}
     assert all(0.1 <= trial["settings"]["method.lam"] <= 10 for trial in report["trials"])
-    assert {key for trial in report["trials"] for key in trial["settings"]} == {"method.lam", "method.tau"}
+    assert {key for trial in report["trials"] for key in trial["settings"]} == {
+        "method.name",
+        "method.lam",
+        "method.tau",
+    }
     best = load_recipe(report["best_recipe"])
     chosen = next(trial for trial in report["trials"] if trial["name"] == report["choice"])
     assert best.method.lam == pytest.approx(chosen["settings"]["method.lam"])

@@ -20,14 +20,16 @@ def test_a_trial_goes_on_until_its_processes_have_died_too_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = TuneReport(
-        search="grid", axes=[], asha=False, epochs=2, max_er_increase=0.005, samples=91, samples_old=46,
+        sampler="grid", axes=[], asha=False, epochs=2, max_er_increase=0.005, samples=91, samples_old=46,
         reference=Reference(runs=["ref"], val_error=rate(5, 91)), recipe=short_recipe(method="mpt-kl"),
         split_fingerprint="", teachers={}, trials=[],
     )  # fmt: skip
     seen: list[TuneReport] = []
     board = TrialTracker(report, tmp_path, plan(), seen.append)
     storage = StorageContext(str(tmp_path / "ray"), "search", trial_dir_name="one")
-    trial = RayTrial("stub", config={"point": {"distance": "kl", "k": 1.0}}, storage=storage, stub=True)
+    trial = RayTrial(
+        "stub", config={"point": {"method.name": "mpt-kl", "method.k": 1.0}}, storage=storage, stub=True
+    )
     # A trial's errors go into a folder of Ray's, which is not started for them.
     monkeypatch.setattr(
         "ray.train._internal.storage._get_ray_train_session_dir", lambda: str(tmp_path / "session")

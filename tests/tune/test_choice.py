@@ -16,7 +16,7 @@ def trial(name: str, errors: int, flips: int | None, status: Status = "done", of
     return Trial.model_validate(
         {
             "name": name,
-            "settings": {"distance": "kl", "k": 0.0},
+            "settings": {"method.name": "mpt-kl", "method.k": 0.0},
             "status": status,
             "val_error": rate(errors, 100),
             "val_nfr": None if flips is None else rate(flips, of),

@@ -12,7 +12,7 @@ from mptctl.tune.tune_report import HEADLINE, RAY, SEARCH, is_search
 RUN_MARK = json.dumps(
     {"command": ["mptctl"], "started": "2025-01-01T00:00:00", "versions": {"mptctl": "0.1.0"}}
 )
-SEARCH_MARK = json.dumps({"search": "grid", "trials": [], "split_fingerprint": "0"})
+SEARCH_MARK = json.dumps({"sampler": "grid", "trials": [], "split_fingerprint": "0"})
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -30,12 +30,12 @@ def test_only_what_a_search_wrote_is_removed(tmp_path: Path) -> None:
         ".trials.json.abcd1234.part": "",
         "ray/search/trial-1/params.pkl": "",
         "ray/search/tuner.pkl": "",
-        "trials/kl-k0/environment.json": RUN_MARK,
-        "trials/kl-k0/best.pt": "",
-        "trials/kl-k0/tensorboard/events.out.tfevents.1": "",
-        "trials/kl-k0/lock": "4711\n",
-        "trials/kl-k1/environment.json": RUN_MARK,
-        "trials/kl-k1/last.pt": "",
+        "trials/mpt-kl-k0/environment.json": RUN_MARK,
+        "trials/mpt-kl-k0/best.pt": "",
+        "trials/mpt-kl-k0/tensorboard/events.out.tfevents.1": "",
+        "trials/mpt-kl-k0/lock": "4711\n",
+        "trials/mpt-kl-k1/environment.json": RUN_MARK,
+        "trials/mpt-kl-k1/last.pt": "",
         "trials/failed/error.txt": "Traceback",
         "trials/killed/.environment.json.abcd1234.part": "",
     }
@@ -45,19 +45,19 @@ def test_only_what_a_search_wrote_is_removed(tmp_path: Path) -> None:
         "ray/mine.txt": "",
         "trials/readme.txt": "",
         "trials/mine/recipe.yaml": "",
-        "trials/kl-k1/notes.txt": "",
-        "trials/kl-k1/tensorboard/mine.txt": "",
+        "trials/mpt-kl-k1/notes.txt": "",
+        "trials/mpt-kl-k1/tensorboard/mine.txt": "",
     }
     write(tmp_path, ours | foreign)
     with locked(tmp_path, SEARCH, "replace"):
         left = remove_own(tmp_path, SEARCH)
     assert left == [
-        "notes.txt", "plots/", "ray/mine.txt", "trials/kl-k1/notes.txt", "trials/kl-k1/tensorboard/mine.txt",
-        "trials/mine/", "trials/readme.txt",
+        "notes.txt", "plots/", "ray/mine.txt", "trials/mine/", "trials/mpt-kl-k1/notes.txt",
+        "trials/mpt-kl-k1/tensorboard/mine.txt", "trials/readme.txt",
     ]  # fmt: skip
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert found == set(foreign)
-    assert not (tmp_path / "trials" / "kl-k0").exists()
+    assert not (tmp_path / "trials" / "mpt-kl-k0").exists()
 
 
 def test_ray_leaves_nothing_of_its_own(tmp_path: Path) -> None:

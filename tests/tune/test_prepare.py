@@ -25,28 +25,33 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
 
 def begin(request: TuneRequest) -> TuneReport:
     """Begin a search, and write its report as it is before the first trial."""
-    points = request.points() or [{"k": 1.0}]
+    points = request.points() or [{"method.name": "mpt-kl", "method.k": 1.0}]
     report = measure_baseline(request, points, lambda note: None, lambda what, done, total: None)
     write_report(request.folder, report)
     return report
 
 
-@pytest.mark.parametrize(("search", "asha"), [("optuna", False), ("grid", True)])
+@pytest.mark.parametrize(("sampler", "asha"), [("optuna", False), ("grid", True)])
 def test_a_budget_takes_no_trials_that_were_chosen_by_their_flips(
-    search: str, asha: bool, split: Split, tmp_path: Path
+    sampler: str, asha: bool, split: Split, tmp_path: Path
 ) -> None:
     old, ref = (split.run_root / name / "best.pt" for name in ("old", "ref"))
     grid = TuneRequest(
-        short_recipe(method="mpt-kl"), split, tmp_path, old, (ref,), (Axis(name="k", values=(1.0, 4.0)),)
+        short_recipe(method="mpt-kl"),
+        split,
+        tmp_path,
+        old,
+        (ref,),
+        (Axis(name="method.k", values=(1.0, 4.0)),),
     )
-    begin(replace(grid, search=search, asha=asha))
+    begin(replace(grid, sampler=sampler, asha=asha))
     with_budget = replace(grid, budget=Budget(max_nfr=0.5), resume=True)
     # A grid in between adds trials; those of the first search stay.
     for between in (False, True):
         if between:
             begin(replace(grid, resume=True))
         written = (tmp_path / TRIALS_NAME).read_bytes()
-        with pytest.raises(UsageError, match="--search optuna or --asha chose its trials by the flips"):
+        with pytest.raises(UsageError, match="--sampler optuna or --asha chose its trials by the flips"):
             begin(with_budget)
         assert (tmp_path / TRIALS_NAME).read_bytes() == written
     begin(replace(with_budget, resume=False))

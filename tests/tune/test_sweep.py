@@ -33,15 +33,16 @@ def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], Forked]:
     first = search(runs, *flags)
     trials = runs / "tune" / "trials"
     wait_for(
-        lambda: len(validations(trials / "kl-k2")) >= 1 and (trials / "kl-k2" / "last.pt").exists(), first
+        lambda: len(validations(trials / "mpt-kl-k2")) >= 1 and (trials / "mpt-kl-k2" / "last.pt").exists(),
+        first,
     )
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    before = {name: validations(trials / name) for name in ("kl-k0", "kl-k2")}
+    before = {name: validations(trials / name) for name in ("mpt-kl-k0", "mpt-kl-k2")}
     again = search(runs, *flags, "--resume")
     report, said = finished(again)
-    assert "kl-k0: running" not in said
-    assert "kl-k2: running" in said
+    assert "mpt-kl-k0: running" not in said
+    assert "mpt-kl-k2: running" in said
     return report, before, again
 
 
@@ -58,23 +59,23 @@ def test_a_killed_search_goes_on_and_repeats_nothing(
     report, before, _ = swept
     trials = runs / "tune" / "trials"
     assert [(t.name, t.status, t.epoch) for t in report.trials] == [
-        ("kl-k0", "done", EPOCHS),
-        ("kl-k2", "done", EPOCHS),
+        ("mpt-kl-k0", "done", EPOCHS),
+        ("mpt-kl-k2", "done", EPOCHS),
     ]
-    assert len(before["kl-k0"]) == EPOCHS
-    assert validations(trials / "kl-k0") == before["kl-k0"]
-    assert 0 < len(before["kl-k2"]) < EPOCHS
-    after = validations(trials / "kl-k2")
+    assert len(before["mpt-kl-k0"]) == EPOCHS
+    assert validations(trials / "mpt-kl-k0") == before["mpt-kl-k0"]
+    assert 0 < len(before["mpt-kl-k2"]) < EPOCHS
+    after = validations(trials / "mpt-kl-k2")
     assert len(after) == EPOCHS
     # An epoch that was validated, but whose checkpoint was not written yet, is done once more.
-    assert after[: len(before["kl-k2"]) - 1] == before["kl-k2"][:-1]
+    assert after[: len(before["mpt-kl-k2"]) - 1] == before["mpt-kl-k2"][:-1]
 
 
 @pytest.mark.slow
 def test_the_resumed_trial_is_the_one_that_was_never_killed(
     runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
-    trial = load_checkpoint(runs / "tune" / "trials" / "kl-k2" / "best.pt")
+    trial = load_checkpoint(runs / "tune" / "trials" / "mpt-kl-k2" / "best.pt")
     done = mptctl_process(
         "train-mpt", "--run-root", runs, "--k", "2", "--name", "alone", "--cache-teachers", "--device", "cpu",
         "--set", f"optim.epochs={EPOCHS}", "--set", "runtime.threads=1",
@@ -95,7 +96,7 @@ def test_the_choice_is_written_as_a_recipe_that_trains(
     best = runs / "tune" / "best.yaml"
     recipe = load_recipe(str(best))
     assert recipe == report.recipe.model_copy(
-        update={"method": report.recipe.method.model_copy(update={"k": chosen.settings["k"]})}
+        update={"method": report.recipe.method.model_copy(update={"k": chosen.settings["method.k"]})}
     )
     shown = mptctl_process("train-mpt", "--run-root", runs, "--recipe", best, "--print-recipe")
     assert shown.stdout == recipe.to_yaml()
@@ -196,7 +197,7 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
 @pytest.mark.slow
 def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
     process = search(runs, "--name", "asked", "--k", "1", "--set", "optim.epochs=500")
-    trial = runs / "asked" / "trials" / "kl-k1"
+    trial = runs / "asked" / "trials" / "mpt-kl-k1"
     wait_for(lambda: (trial / "last.pt").exists(), process)
     process.send_signal(signal.SIGTERM)
     out, said = process.communicate(timeout=120)
@@ -210,7 +211,7 @@ def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
 
 
 OPTUNA = (
-    "--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100",
+    "--name", "optuna", "--sampler", "optuna", "--k", "0..8", "--asha", "--max-er-increase", "100",
     "--set", "optim.epochs=2", "--set", "optim.max_steps=20",
 )  # fmt: skip
 
@@ -226,7 +227,7 @@ def searched_by_optuna(runs: Path) -> TuneReport:
 def test_optuna_with_early_stops(searched_by_optuna: TuneReport) -> None:
     (trial,) = searched_by_optuna.trials
     assert trial.status in {"done", "stopped"}
-    assert 0 <= float(trial.settings["k"]) <= 8
+    assert 0 <= float(trial.settings["method.k"]) <= 8
 
 
 @pytest.mark.slow
@@ -235,4 +236,4 @@ def test_optuna_keeps_what_is_known(runs: Path, searched_by_optuna: TuneReport) 
     more, _ = finished(search(runs, *OPTUNA, "--trials", "2", "--resume"))
     assert more.trials[:1] == searched_by_optuna.trials
     assert len(more.trials) == 2
-    assert all(0 <= float(trial.settings["k"]) <= 8 for trial in more.trials)
+    assert all(0 <= float(trial.settings["method.k"]) <= 8 for trial in more.trials)

@@ -20,7 +20,7 @@ def trial(
     return Trial.model_validate(
         {
             "name": "-".join([f"k{k:g}", *(f"{name}{value:g}" for name, value in others.items())]),
-            "settings": {"distance": "kl", "k": k, **others},
+            "settings": {"method.name": "mpt-kl", "method.k": k, **others},
             "status": status,
             "val_error": rate(errors, 100) if started else None,
             "val_nfr": rate(flips, of) if started else None,
@@ -104,7 +104,7 @@ def test_a_choice_breaks_its_budget_no_more_often_than_the_confidence_says() -> 
         if ranked:
             settings = next(t.settings for t in table if t.name == ranked[0])
             chosen += 1
-            broken += truth[float(settings["k"]), float(settings["lr"])] > 0.1
+            broken += truth[float(settings["method.k"]), float(settings["lr"])] > 0.1
     assert chosen > 100
     # 2.5 % are allowed; three standard deviations of 2,000 draws are 1 point.
     assert broken / 2_000 <= 0.035

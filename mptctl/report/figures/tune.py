@@ -10,11 +10,12 @@ from matplotlib.figure import Figure, FigureBase
 
 from mptctl.evaluation.rates import Rate
 from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, style
+from mptctl.tune.space import METHOD, K
 from mptctl.tune.tune_report import Trial, TuneReport
 
-# By the distance of a trial, Kullback-Leibler or logit matching.
-COLOURS = {"kl": NEW, "lm": LOST}
-MARKS = {"kl": "o", "lm": "s"}
+# Of the methods of a search in the order of their trials: at most two, MPT with each distance.
+COLOURS = (NEW, LOST)
+MARKS = ("o", "s")
 # More labels beside points than this would lie over each other.
 MOST_LABELS = 16
 
@@ -25,12 +26,17 @@ def measured_trials(report: TuneReport) -> list[Trial]:
 
 
 def searches_k(report: TuneReport) -> bool:
-    """Tells whether the search is one of MPT by its own flags, whose trials all have a distance and a k."""
-    return all({"distance", "k"} <= trial.settings.keys() for trial in report.trials)
+    """Tells whether k was searched in all trials."""
+    return all(K in trial.settings for trial in report.trials)
+
+
+def _methods(report: TuneReport) -> list[str]:
+    """The methods of the trials, in their order."""
+    return list(dict.fromkeys(str(trial.settings[METHOD]) for trial in report.trials))
 
 
 def draw_over_k(report: TuneReport) -> Figure:
-    """Draw NFR over k, and below it error over k, of the best trial of each k and distance."""
+    """Draw NFR over k, and below it error over k, of the best trial of each k and method."""
     with style():
         figure = Figure(figsize=(SIZE[0], 1.5 * SIZE[1]))
         _draw_over_k(figure, report)
@@ -58,26 +64,29 @@ def draw_both(report: TuneReport) -> Figure:
 
 
 def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
-    """Draw NFR above and error below, a curve for each distance, and the limit as a dashed line.
+    """Draw NFR above and error below, a curve for each method, and the limit as a dashed line.
 
     A curve has the best trial of each k; there are several where other settings were searched too.
     """
     best: dict[tuple[str, float], Trial] = {}
     ranks = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
     for trial in measured_trials(report):
-        distance_and_k = (str(trial.settings["distance"]), float(trial.settings["k"]))
-        if distance_and_k not in best or ranks[trial.name] < ranks[best[distance_and_k].name]:
-            best[distance_and_k] = trial
+        method_and_k = (str(trial.settings[METHOD]), float(trial.settings[K]))
+        if method_and_k not in best or ranks[trial.name] < ranks[best[method_and_k].name]:
+            best[method_and_k] = trial
     ks = sorted({k for _, k in best})
-    distances = [known for known in COLOURS if any(distance == known for distance, _ in best)]
+    methods = _methods(report)
     above, below = figure.subplots(2, 1, sharex=True)
-    for i, distance in enumerate(distances):
-        trials = [best[distance, k] for k in ks if (distance, k) in best]
+    for i, method in enumerate(methods):
+        trials = [best[method, k] for k in ks if (method, k) in best]
         # Curves are shifted sideways, so that their whiskers stand beside each other.
-        shift = 0.12 * (i - (len(distances) - 1) / 2)
-        places = [ks.index(float(trial.settings["k"])) + shift for trial in trials]
-        _draw_curve(above, places, [trial.val_nfr for trial in trials], distance)
-        _draw_curve(below, places, [trial.val_error for trial in trials], distance)
+        shift = 0.12 * (i - (len(methods) - 1) / 2)
+        places = [ks.index(float(trial.settings[K])) + shift for trial in trials]
+        for axes, rates in (
+            (above, [trial.val_nfr for trial in trials]),
+            (below, [trial.val_error for trial in trials]),
+        ):
+            _draw_curve(axes, places, rates, COLOURS[i], MARKS[i], method)
     if report.max_nfr is not None:
         above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
     elif report.error_bound is not None:
@@ -91,22 +100,24 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-def _draw_curve(axes: Axes, places: Sequence[float], rates: Sequence[Rate | None], distance: str) -> None:
+def _draw_curve(
+    axes: Axes, places: Sequence[float], rates: Sequence[Rate | None], colour: str, mark: str, label: str
+) -> None:
     """Draw rates in percent, joined by a line, with their 95 % intervals as whiskers.
 
     Args:
         axes: to draw in.
         places: n places on the x axis.
         rates: n rates; one without a value leaves its place empty.
-        distance: of the trials; decides colour, marker and label.
+        colour, mark, label: of the curve.
     """
     values = [_percent(rate) for rate in rates]
     ends = [(0.0, 0.0) if rate is None or rate.ci95 is None else rate.ci95 for rate in rates]
     low = [max(0.0, value - 100 * end[0]) for value, end in zip(values, ends, strict=True)]
     high = [max(0.0, 100 * end[1] - value) for value, end in zip(values, ends, strict=True)]
     axes.errorbar(
-        places, values, yerr=[low, high], color=COLOURS[distance], marker=MARKS[distance], markersize=4,
-        linewidth=1.5, elinewidth=0.7, capsize=2, label=distance.upper(),
+        places, values, yerr=[low, high], color=colour, marker=mark, markersize=4,
+        linewidth=1.5, elinewidth=0.7, capsize=2, label=label,
     )  # fmt: skip
 
 
@@ -116,12 +127,12 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
     trials = measured_trials(report)
     front = [_point(report.trial(name)) for name in report.front]
     axes.plot([x for x, _ in front], [y for _, y in front], color=FAINT, linewidth=1.5, zorder=1)
-    for distance, colour in COLOURS.items():
-        points = [_point(trial) for trial in trials if trial.settings.get("distance", "kl") == distance]
+    for method, colour, mark in zip(_methods(report), COLOURS, MARKS, strict=False):
+        points = [_point(trial) for trial in trials if trial.settings[METHOD] == method]
         if points:
             axes.scatter(
-                [x for x, _ in points], [y for _, y in points], s=18, color=colour, marker=MARKS[distance],
-                label=distance.upper() if searches_k(report) else report.recipe.method.name, zorder=3,
+                [x for x, _ in points], [y for _, y in points], s=18, color=colour, marker=mark, label=method,
+                zorder=3,
             )  # fmt: skip
     if report.choice is not None:
         x, y = _point(report.trial(report.choice))
@@ -134,7 +145,7 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
         axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
     if len(trials) <= MOST_LABELS:
         for trial in trials:
-            text = f"{float(trial.settings['k']):g}" if searches_k(report) else trial.name
+            text = f"{float(trial.settings[K]):g}" if searches_k(report) else trial.name
             axes.annotate(
                 text, _point(trial), textcoords="offset points", xytext=(5, 4), fontsize=8, color=INK
             )
