@@ -133,7 +133,7 @@ def _refuse_selection_by_flips(request: TuneRequest) -> None:
     """
     if request.sampler == "optuna":
         raise UsageError(
-            "--max-nfr and --sampler optuna: it chooses trials by the flips that a budget is held against, so "
+            "--max-nfr and --sampler optuna: it chooses trials by flips that a budget is held against, so "
             "that no bound would hold; use --sampler grid or random"
         )
     if request.asha:

@@ -88,7 +88,7 @@ CASES = [
     Case(f"{TUNE} --resume", 2, "nothing to resume"),
     Case(f"{TUNE} --max-er-increase 101", 2, "max-er-increase"),
     Case(f"{TUNE} --max-nfr 2 --asha", 2, "--max-nfr and --asha: it gives trials up by the flips"),
-    Case(f"{TUNE} --max-nfr 2 --sampler optuna", 2, "--sampler optuna: it chooses trials by the flips"),
+    Case(f"{TUNE} --max-nfr 2 --sampler optuna", 2, "--sampler optuna: it chooses trials by flips"),
     Case(
         f"{TUNE} --confidence 0.9", 2, "--confidence 0.9: says how sure a budget must be; give --max-nfr too"
     ),
