@@ -154,8 +154,9 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
 
 def _describe_changes(earlier: TuneReport, report: TuneReport) -> list[str]:
     """Describe what two searches must have in common and do not: recipe keys, split and teachers."""
-    # Each trial sets the keys that are searched.
-    may_differ = {*list_changeable_keys(), *(axis.name for axis in (*earlier.axes, *report.axes))}
+    # Every trial sets the keys that both search.
+    searched = {axis.name for axis in earlier.axes} & {axis.name for axis in report.axes}
+    may_differ = searched.union(list_changeable_keys())
     changes = [
         f"{key}: {was} -> {is_now}"
         for key, was, is_now in differences(earlier.recipe, report.recipe)
