@@ -61,6 +61,11 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         rules, percent = gate_file.merged_for_labels(rules, percent)
     rules = rules.model_copy(update={"confidence": rules.confidence or 0.95})
     limit = None if percent is None else percent / 100
+    if limit is None and asked.confidence is not None:
+        raise UsageError(
+            f"--confidence {asked.confidence:g}: says how sure a limit must be; give one, such as "
+            "--max-flip-rate 2"
+        )
     keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)

@@ -37,7 +37,9 @@ class LabelDraw:
     _draw: Draw
 
     def __repr__(self) -> str:
-        return f"<LabelDraw: {self.report.drawn:,} of {self.report.differ.count:,} disagreements>"
+        return (
+            f"<LabelDraw: {self.report.drawn.count:,} of {self.report.disagreements.count:,} disagreements>"
+        )
 
     def evaluate(
         self,
@@ -52,7 +54,7 @@ class LabelDraw:
         Args:
             labels: by id, each a class, ``other`` or ``unsure``, of the first rows; or a labelled file.
             max_flip_rate: limit of negative flips per sample, a fraction, of the verdict in `gate`.
-            confidence: level of the two-sided intervals.
+            confidence: level of the two-sided interval that decides the limit.
             looks: ``any``: the intervals may be looked at after every label.
 
         Raises:
@@ -87,7 +89,7 @@ def disagree(
 
     Args:
         old, new: predictions files, or frames with the columns of such files; no labels are needed.
-        limit: of negative flips per sample, a fraction; `report.plan` says how many labels decide it.
+        limit: of negative flips per sample, a fraction; `report.labels` says how many decide it.
         confidence: level of the two-sided interval that decides.
         draw: rows to draw; default: all whose predictions differ.
         strata: ``confidence``: draw in proportion from where the old model, the new one or neither is surer.
