@@ -123,7 +123,13 @@ def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: Comma
     done = mptctl(*EVALUATE, "--max-flip-rate", "3.5", "--by", "country", "--json")
     printed = json.loads(done.stdout)
     assert done.returncode == 0
-    assert [printed[key] for key in ("n", "disagreements", "labelled", "unsure", "other")] == [N, 200, 200, 0, 40]
+    assert [printed[key] for key in ("n", "disagreements", "labelled", "unsure", "other")] == [
+        N,
+        200,
+        200,
+        0,
+        40,
+    ]
     for kind, count in (("flips", 40), ("positive_flips", 120), ("accuracy_change", 80)):
         share = printed[kind]
         assert share["count"] == count
@@ -331,7 +337,11 @@ def test_strata_of_confidence(mptctl: CommandLine) -> None:
         "--json",
     )  # fmt: skip
     printed = json.loads(mptctl(*line).stdout)
-    assert [(row["disagreements"], row["count"]) for row in printed["drawn"]["strata"]] == [(30, 15), (120, 60), (50, 25)]
+    assert [(row["disagreements"], row["count"]) for row in printed["drawn"]["strata"]] == [
+        (30, 15),
+        (120, 60),
+        (50, 25),
+    ]
     rows_drawn = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
     surer = {row["id"]: row["stratum"] for row in rows_drawn}
     assert all((surer[name] == "old surer") == (int(name[2:]) < 500) for name in surer)
