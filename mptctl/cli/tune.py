@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
 
 import typer
 from rich.console import Console
@@ -51,7 +50,7 @@ def tune_k(asked: TuneSettings) -> None:
     way, axes = _read_search(asked)
     budget = _choose_budget(asked)
     if asked.trials is not None and way == "grid":
-        raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
+        raise UsageError("--trials: a grid has as many trials as its values; give --sampler random or optuna")
     refs = asked.refs or ["ref"]
     inputs = read_inputs(asked, teachers=[asked.old, *refs], method=asked.method)
     folder = run_folder(asked.run_root, asked.name or "tune")
@@ -90,20 +89,13 @@ def tune_k(asked: TuneSettings) -> None:
 
 
 def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
-    """The way of the search and its axes, as --search and the flags of MPT name them.
+    """The way of the search and its axes, as --sampler, --search and the flags of MPT name them.
 
     Raises:
-        UsageError: a word of --search is neither a way nor ``KEY=VALUES``, or flags contradict each other.
+        UsageError: a word of --search is not ``KEY=VALUES``, or flags contradict each other.
     """
-    words = [word for word in asked.search if "=" not in word]
-    keys = [parse_key_axis(word) for word in asked.search if "=" in word]
-    for word in words:
-        if word not in get_args(Search) or len(words) > 1:
-            raise UsageError(
-                f"--search {word}: is none of {', '.join(get_args(Search))}, of which one is given, and no "
-                "KEY=VALUES"
-            )
-    way: Any = words[0] if words else "random" if any(axis.range for axis in keys) else "grid"
+    keys = [parse_key_axis(word) for word in asked.search]
+    way: Search = asked.sampler or ("random" if any(axis.range for axis in keys) else "grid")
     given = asked.model_dump(include=set(KEYS), exclude_none=True)
     if asked.method is None and not keys:
         # k is searched in any case; the distance, which begins names of trials, is first.
@@ -120,7 +112,7 @@ def _read_search(asked: TuneSettings) -> tuple[Search, tuple[Axis, ...]]:
         flag = next(iter(given))
         raise UsageError(f"--{flag}: is for tune without METHOD; give --search {KEYS[flag]}={given[flag]}")
     if way == "grid" and any(axis.range for axis in keys):
-        raise UsageError("--search grid: needs values, such as KEY=a,b,c; ranges are for random and optuna")
+        raise UsageError("--sampler grid: needs values, such as KEY=a,b,c; ranges are for random and optuna")
     refuse_unused_keys(asked.method, [axis.name for axis in keys], "--search")
     return way, tuple(keys)
 

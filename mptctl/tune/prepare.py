@@ -132,7 +132,7 @@ def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
     if report.max_nfr is not None and (earlier.search == "optuna" or earlier.asha):
         raise UsageError(
-            f"{path}: --search optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
+            f"{path}: --sampler optuna or --asha chose its trials by the flips that --max-nfr is tested on, "
             "so that no bound would hold; resume it without --max-nfr, or use another --name"
         )
     changes = _describe_changes(earlier, report)

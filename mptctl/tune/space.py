@@ -50,7 +50,7 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
         raise UsageError(f"{flag}: write finite numbers as 0,0.5,1, or a range as 0:8, the smaller first")
     if is_range and search == "grid":
         raise UsageError(
-            f"{flag}: a grid needs values, such as 0,0.5,1; ranges are for --search random or optuna"
+            f"{flag}: a grid needs values, such as 0,0.5,1; ranges are for --sampler random or optuna"
         )
     return axis.model_copy(update={"name": name})
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mptctl.files.request import LEVEL, WHERE, Flag, Old, RayAddress, Refs, argument
+from mptctl.names import Search
 from mptctl.training.train_request import TrainSettings
 
 SPACE, CHOICE = "What is searched", "What is chosen"
@@ -26,8 +27,9 @@ class TuneSettings(TrainSettings):
     kl)"""
     search: Annotated[list[str], Flag("KEY=VALUES", panel=SPACE)] = Field([])
     """Key of METHOD to search, any of the recipe: KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
-    Repeatable.
-    And how values are combined: grid, random or optuna. (default: grid, or random where there is a range)"""
+    Repeatable."""
+    sampler: Annotated[Search | None, Flag(panel=SPACE)] = None
+    """How values are combined; optuna proposes them. (default: grid, or random where there is a range)"""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
     """Trials of a random or optuna search. (default: 8)"""
     asha: Annotated[bool, Flag(panel=SPACE)] = False

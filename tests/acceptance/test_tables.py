@@ -77,7 +77,7 @@ CASES = [
     Case(f"{TUNE} --k 0,2 --dry-run --json"),
     Case(f"{TUNE} --k 1,x", 2, "--k"),
     Case(f"{TUNE} --k 0:8", 2, "--k"),
-    Case(f"{TUNE} --search bayes", 2, "--search"),
+    Case(f"{TUNE} --sampler bayes", 2, "--sampler"),
     Case(
         f"{TUNE} --max-nfr 5 --max-er-increase 1", 2, "one is the limit and the other what it costs; give one"
     ),
@@ -88,7 +88,7 @@ CASES = [
     Case(f"{TUNE} --resume", 2, "nothing to resume"),
     Case(f"{TUNE} --max-er-increase 101", 2, "max-er-increase"),
     Case(f"{TUNE} --max-nfr 2 --asha", 2, "--max-nfr and --asha: it gives trials up by the flips"),
-    Case(f"{TUNE} --max-nfr 2 --search optuna", 2, "--search optuna: it chooses trials by the flips"),
+    Case(f"{TUNE} --max-nfr 2 --sampler optuna", 2, "--sampler optuna: it chooses trials by the flips"),
     Case(
         f"{TUNE} --confidence 0.9", 2, "--confidence 0.9: says how sure a budget must be; give --max-nfr too"
     ),

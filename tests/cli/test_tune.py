@@ -33,7 +33,7 @@ def test_a_plan_names_its_trials_and_writes_nothing(mptctl: CommandLine, runs: P
     assert sorted(runs.rglob("*")) == before
     default = mptctl("tune", "--run-root", runs, "--dry-run")
     assert "7 trials: kl-k0, kl-k0.5, kl-k1, kl-k1.5, kl-k2, kl-k4, kl-k8" in default.stdout
-    found = mptctl("tune", "--run-root", runs, "--dry-run", "--search", "optuna", "--trials", "30")
+    found = mptctl("tune", "--run-root", runs, "--dry-run", "--sampler", "optuna", "--trials", "30")
     assert "30 trials, chosen as they go" in found.stdout
 
 

@@ -69,8 +69,9 @@ SEARCH = ("--search", "method.lam=0.1..10:log")
         (("pct-k", *SEARCH), "no such method: pct-k; did you mean pct-kl?"),
         (("pct-kl",), "name both, a method and what is searched of it"),
         (SEARCH, "name both, a method and what is searched of it"),
-        (("--search", "sideways"), "--search sideways: is none of grid, random, optuna"),
-        (("pct-kl", *SEARCH, "--search", "grid"), "--search grid: needs values"),
+        (("pct-kl", "--search", "sideways"), "--search sideways: no key of the recipe that can be searched"),
+        (("--sampler", "sideways"), "sideways"),
+        (("pct-kl", *SEARCH, "--sampler", "grid"), "--sampler grid: needs values"),
         (("pct-kl", *SEARCH, "--k", "0,1"), "--k: is for tune without METHOD; give --search method.k=0,1"),
         (("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"), "--search: names a key twice"),
         (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
@@ -95,7 +96,7 @@ def test_a_rival_is_searched_and_its_recipe_trains(mptctl: CommandLine, tmp_path
     words = ("tune", "pct-kl", *SEARCH, "--search", "method.tau=1,5", "--trials", "3", *where, *keys)
     planned = mptctl(*words, "--dry-run")
     assert "3 trials: lam" in planned.stdout, planned.stderr
-    words = (*words, "--search", "optuna", "--asha")
+    words = (*words, "--sampler", "optuna", "--asha")
     done = mptctl(*words, "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

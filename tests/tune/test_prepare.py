@@ -46,7 +46,7 @@ def test_a_budget_takes_no_trials_that_were_chosen_by_their_flips(
         if between:
             begin(replace(grid, resume=True))
         written = (tmp_path / TRIALS_NAME).read_bytes()
-        with pytest.raises(UsageError, match="--search optuna or --asha chose its trials by the flips"):
+        with pytest.raises(UsageError, match="--sampler optuna or --asha chose its trials by the flips"):
             begin(with_budget)
         assert (tmp_path / TRIALS_NAME).read_bytes() == written
     begin(replace(with_budget, resume=False))

@@ -210,7 +210,7 @@ def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
 
 
 OPTUNA = (
-    "--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100",
+    "--name", "optuna", "--sampler", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100",
     "--set", "optim.epochs=2", "--set", "optim.max_steps=20",
 )  # fmt: skip
 

@@ -173,7 +173,7 @@ def tune() -> None:
 
         mptctl tune --max-nfr 2
 
-        mptctl tune mpt-kl --search optuna --trials 30 --search method.k=0..8 --asha
+        mptctl tune mpt-kl --sampler optuna --trials 30 --search method.k=0..8 --asha
 
         mptctl tune pct-kl --search method.lam=0.1..10:log --trials 8
 
