@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import beta, binom
 
 import mptctl as package
+from mptctl.errors import MptctlError, UsageError
 from tests.common import CommandLine
 
 IDS = [f"s{place}" for place in range(10)]
@@ -170,3 +171,44 @@ def test_the_nfr_is_null_where_the_models_know_different_classes(mptctl: Command
     code, printed = evaluated(mptctl)
     assert (code, printed["nfr"], printed["flips"]["rate"]) == (0, None, 0.1)
     assert "know different classes" in printed["nfr_reason"]
+
+
+def test_arrays_are_as_files_of_the_same() -> None:
+    """Predictions in lists, ids by place; logits, also of a fifth class that NEW alone knows."""
+    names = CLASSES.split()
+    known = {"classes": names, "old_classes": names}
+    drawn = package.disagree(OLD, NEW, limit=0.68, seed=7, ids=IDS, **known)
+    of_files = package.disagree(*MODELS, limit=0.68, seed=7)
+    assert drawn.rows == of_files.rows
+    assert drawn.report.labels == of_files.report.labels
+    assert drawn.evaluate(TRUTH).nfr == of_files.evaluate(TRUTH).nfr is not None
+    # Without lists of classes, nobody knows a cow.
+    places = {int(sample[1]): label.replace("cow", "other") for sample, label in TRUTH.items()}
+    assert package.disagree(OLD, NEW).evaluate(places).flips == of_files.evaluate(TRUTH).flips
+    scores = [np.array([[float(name == answer) for name in names] for answer in each]) for each in (OLD, NEW)]
+    scored = package.disagree(*scores, strata="confidence", ids=IDS, **known)
+    assert {row["id"]: (row["old"], row["new"]) for row in scored.rows} == {
+        row["id"]: (row["old"], row["new"]) for row in of_files.rows
+    }
+    wider = np.pad(scores[1], ((0, 0), (0, 1)))
+    different = package.disagree(scores[0], wider, ids=IDS, classes=[*names, "fox"], old_classes=names)
+    assert different.evaluate(TRUTH).nfr is None
+
+
+@pytest.mark.parametrize(
+    ("new", "given", "said"),
+    [
+        (NEW[:9], {}, "new: 9 rows for 10 samples"),
+        ("new.npz", {}, "old: neither a predictions file nor a frame"),
+        (NEW, {"old_classes": ["cat"]}, "old: predictions that are not among its `classes`: dog"),
+        (NEW, {"ids": ["s0"] * 10}, "old: 1 ids stand there more than once"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(new: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(MptctlError, match=said):
+        package.disagree(OLD, new, **given)
+
+
+def test_files_have_ids_of_their_own() -> None:
+    with pytest.raises(UsageError, match="ids: is for arrays"):
+        package.disagree(*MODELS, ids=IDS)
