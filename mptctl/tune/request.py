@@ -135,8 +135,8 @@ def _refuse_selection_by_flips(request: TuneRequest) -> None:
     """
     if request.search == "optuna":
         raise UsageError(
-            "--max-nfr and --sampler optuna: it chooses trials by the flips that a budget is held against, so "
-            "that no bound would hold; use --sampler grid or random"
+            "--max-nfr and --sampler optuna: it chooses trials by the flips that a budget is held against, "
+            "so that no bound would hold; use --sampler grid or random"
         )
     if request.asha:
         raise UsageError(

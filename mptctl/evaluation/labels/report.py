@@ -118,15 +118,15 @@ class LabelledShare(Model):
         description="estimate, a fraction of samples; null where a stratum has no label"
     )
     ci95: Interval = Field(
-        description="95 % interval of the rate in such traffic, which these samples stand for; at 95 % a gate "
-        "decides by it"
+        description="95 % interval of the rate in such traffic, which these samples stand for; a gate at "
+        "95 % decides by it"
     )
     estimate: float | None = Field(
         description="estimated number of such flips among the samples, rate x samples; null as the rate"
     )
     ci95_this_traffic: Interval = Field(
-        description="95 % interval of the rate in these samples; its width is zero once all disagreements are "
-        "labelled"
+        description="95 % interval of the rate in these samples; its width is zero once all "
+        "disagreements are labelled"
     )
     count: int = Field(description="labels that are such flips; for a change of accuracy the difference")
 
@@ -273,6 +273,7 @@ def report_labels(
     negative, positive = (_share(each, total, tail, looks) for each in strata.values())
     lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
     reason, missing = why_no_nfr(draw.traffic, outcomes), outcomes.count(MISSING)
+    unlabelled = [f"{missing:,} rows before the last label have none, and count as unsure"] * bool(missing)
     return LabelledReport(
         old=models["old"].name,
         new=models["new"].name,
@@ -296,20 +297,13 @@ def report_labels(
         nfr_reason=reason,
         slices=_slices(outcomes, slices, tail, looks),
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
-        warnings=[*warnings, *_warnings_on_missing(missing)],
+        warnings=[*warnings, *unlabelled],
     )
 
 
 def _less(one: float | None, other: float | None) -> float | None:
     """One estimate less another; None without one of them."""
     return None if one is None or other is None else one - other
-
-
-def _warnings_on_missing(missing: int) -> list[str]:
-    """Return a warning on rows before the last label that have none, by their number; none for 0."""
-    if not missing:
-        return []
-    return [f"{missing:,} rows before the last label have none, and count as unsure"]
 
 
 def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
