@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from mptctl.files.request import Device, Flag, Json, Overrides, Request
+from mptctl.files.request import Device, Flag, Json, Overrides, Plugins, Request
 
 
 class LoaderRequest(Request):
@@ -18,6 +18,7 @@ class LoaderRequest(Request):
     recipe: Annotated[str, Flag("NAME_OR_FILE")] = "imagenet"
     """Picture size, augmentation, batch, model."""
     overrides: Overrides = Field([])
+    plugins: Plugins = Field([])
     rows: Annotated[str | None, Flag("NAMES")] = None
     """Only these rows, with commas between."""
     repeats: Annotated[int, Flag("N", low=1)] = 5
@@ -49,6 +50,7 @@ class StepRequest(Request):
     recipe: Annotated[str, Flag("NAME_OR_FILE")] = "cifar100"
     """Model, picture size, batch, threads."""
     overrides: Overrides = Field([])
+    plugins: Plugins = Field([])
     classes: Annotated[int, Flag("N", low=2)] = 100
     """Number of classes; half of them are old."""
     rows: Annotated[str | None, Flag("NAMES")] = None

@@ -47,7 +47,7 @@ def disagree(asked: DisagreeRequest) -> None:
         draw = Draw(traffic, asked.seed, asked.draw, asked.strata)
         limit = None if asked.limit is None else asked.limit / 100
         report = report_disagreement(
-            draw, limit, asked.confidence, read_groups(traffic, keys, asked.metadata)
+            draw, limit, asked.confidence, read_groups(traffic, keys, asked.metadata), asked.out
         )
         _write(asked, draw)
     show(report, "labels:disagree_document", as_json=asked.as_json)

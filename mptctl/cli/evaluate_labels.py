@@ -21,10 +21,9 @@ from mptctl.evaluation.labels.slices import read_groups
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
-from mptctl.files import FilesTogether
 from mptctl.files.request import ModelRequest
 from mptctl.inference.traffic import load_traffic
-from mptctl.report.documents.flips_files import FlipFiles
+from mptctl.report.documents.flips_files import junit_xml
 from mptctl.report.documents.labels import labelled_document, labelled_markdown, verdict_of_labels
 from mptctl.report.media.progress_bars import showing_progress
 
@@ -61,6 +60,11 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         rules, percent = gate_file.merged_for_labels(rules, percent)
     rules = rules.model_copy(update={"confidence": rules.confidence or 0.95})
     limit = None if percent is None else percent / 100
+    if limit is None and asked.confidence is not None:
+        raise UsageError(
+            f"--confidence {asked.confidence:g}: says how sure a limit must be; give one, such as "
+            "--max-flip-rate 2"
+        )
     keys, path = slice_columns(asked.by), Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
@@ -70,7 +74,13 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         traffic = read_traffic(models["old"], models["new"])
         outcomes = match_labels(redraw(traffic, path, rows), rows)
         report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata), warnings)
-    _write(asked, files, report)
+    texts = {
+        "page": lambda: _page(asked, report),
+        "markdown": lambda: labelled_markdown(report),
+        "junit": lambda: junit_xml(report),
+    }
+    for path in files.write_texts(texts):
+        typer.echo(f"wrote {path}", err=True)
     add_to_history(asked, lambda tag: make_look(report, today_in_utc(), tag))
     if asked.github:
         from mptctl.report.documents.ci import render_github
@@ -84,25 +94,11 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         report.gate.require_passed()
 
 
-def _write(asked: EvaluateRequest, files: FlipFiles, report: LabelledReport) -> None:
-    """Write the files that are asked for, all or none, and print their paths."""
-    texts: dict[Path, str] = {}
-    if files.page is not None:
-        from mptctl.report.media.page import render_document
-        from mptctl.report.media.provenance import digest_of_files, provenance
+def _page(asked: EvaluateRequest, report: LabelledReport) -> str:
+    """The HTML page of the report, with the digests of the files that it is made from."""
+    from mptctl.report.media.page import render_document
+    from mptctl.report.media.provenance import digest_of_files, provenance
 
-        named = {"labels": str(asked.labels), "old": asked.old, "new": asked.news[0]}
-        digests = {f"{role}: {name}": digest_of_files(name) for role, name in named.items()}
-        texts[files.page] = render_document(labelled_document(report), provenance(sys.argv, digests))
-    if files.markdown is not None:
-        texts[files.markdown] = labelled_markdown(report)
-    if files.junit is not None:
-        from mptctl.report.documents.ci import render_junit
-
-        texts[files.junit] = render_junit(report)
-    with FilesTogether() as together:
-        for path, text in texts.items():
-            with together.open(path) as stream:
-                stream.write(text.encode())
-    for path in texts:
-        typer.echo(f"wrote {path}", err=True)
+    named = {"labels": str(asked.labels), "old": asked.old, "new": asked.news[0]}
+    digests = {f"{role}: {name}": digest_of_files(name) for role, name in named.items()}
+    return render_document(labelled_document(report), provenance(sys.argv, digests))

@@ -18,7 +18,7 @@ from mptctl.evaluation.reading.in_memory import InMemory, as_names
 from mptctl.evaluation.reading.workspace import workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.integrations.slice_columns import SliceColumns
-from mptctl.integrations.two_models import read_model
+from mptctl.integrations.two_models import read_model, refuse_arguments_of_arrays
 from mptctl.names import Session
 from mptctl.report.documents.flips_object import Report as Report
 
@@ -93,7 +93,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     # A call has a connection of its own, so that threads do not wait for, or disturb, one another.
     with options_as_arguments(), workspace():
         if old is None and new is None:
-            _refuse_arguments_of_arrays(ids=ids, classes=classes)
+            refuse_arguments_of_arrays(ids=ids, classes=classes)
             given = {"old": labels, "new": replacement}
             models, columns = _read_two_models(given, label, id)
         else:
@@ -116,15 +116,6 @@ def evaluate(  # noqa: PLR0913  # a published signature
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
     return Report(result, samples, kept)
-
-
-def _refuse_arguments_of_arrays(**arguments: Any) -> None:
-    """Raise UsageError for an argument that goes with arrays, beside two files or frames."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise UsageError(
-                f"{name}: is for arrays; two files or frames have their own `{name.replace('ids', 'id')}`"
-            )
 
 
 def _read_two_models(

@@ -17,8 +17,12 @@ from mptctl.evaluation.labels.report import (
     report_labels,
 )
 from mptctl.evaluation.limits import Limits, Looks
+from mptctl.evaluation.reading.arrays import as_array
+from mptctl.evaluation.reading.frames import is_frame
+from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.workspace import workspace
-from mptctl.integrations.two_models import read_model
+from mptctl.integrations.two_models import read_model, refuse_arguments_of_arrays
 
 FRACTION = "give a fraction of the samples, such as 0.02"
 
@@ -37,7 +41,9 @@ class LabelDraw:
     _draw: Draw
 
     def __repr__(self) -> str:
-        return f"<LabelDraw: {self.report.drawn:,} of {self.report.differ.count:,} disagreements>"
+        return (
+            f"<LabelDraw: {self.report.drawn.count:,} of {self.report.disagreements.count:,} disagreements>"
+        )
 
     def evaluate(
         self,
@@ -52,7 +58,7 @@ class LabelDraw:
         Args:
             labels: by id, each a class, ``other`` or ``unsure``, of the first rows; or a labelled file.
             max_flip_rate: limit of negative flips per sample, a fraction, of the verdict in `gate`.
-            confidence: level of the two-sided intervals.
+            confidence: level of the two-sided interval that decides the limit.
             looks: ``any``: the intervals may be looked at after every label.
 
         Raises:
@@ -73,7 +79,7 @@ class LabelDraw:
             return report_labels(outcomes, max_flip_rate, rules)
 
 
-def disagree(
+def disagree(  # noqa: PLR0913  # a published signature
     old: Any,
     new: Any,
     *,
@@ -82,16 +88,23 @@ def disagree(
     draw: int | None = None,
     strata: Strata = "none",
     seed: int = 0,
+    ids: Any = None,
+    classes: Any = None,
+    old_classes: Any = None,
 ) -> LabelDraw:
     """Find the samples that two models predict differently, and draw those to label.
 
     Args:
-        old, new: predictions files, or frames with the columns of such files; no labels are needed.
-        limit: of negative flips per sample, a fraction; `report.plan` says how many labels decide it.
+        old, new: predictions files, or frames with the columns of such files; no labels are needed. Or, of
+            the same samples in the same order, (N,) predictions or (N, C) logits, in lists or arrays.
+        limit: of negative flips per sample, a fraction; `report.labels` says how many decide it.
         confidence: level of the two-sided interval that decides.
         draw: rows to draw; default: all whose predictions differ.
         strata: ``confidence``: draw in proportion from where the old model, the new one or neither is surer.
         seed: of the random order.
+        ids: (N,) names of the samples of arrays; default: their numbers, from 0.
+        classes, old_classes: of arrays, the classes that the new model and the old one know, in the order of
+            their logits, as for `mptctl.evaluate`.
 
     Raises:
         DataError: the predictions do not fit, or none differ.
@@ -104,11 +117,22 @@ def disagree(
         _require(strata in get_args(Strata), "strata", strata, "give none or confidence")
         _require(seed >= 0, "seed", seed, "give 0 or more")
         Limits(confidence=confidence)
-        models = {
-            role: read_model(value, role, {}, labelled=False) for role, value in (("old", old), ("new", new))
-        }
+        models = _read_models({"old": old, "new": new}, ids, classes, old_classes)
         drawn = Draw(read_traffic(models["old"], models["new"]), seed, draw, strata)
         return LabelDraw(report_disagreement(drawn, limit, confidence), drawn.rows(), drawn)
+
+
+def _read_models(
+    given: Mapping[str, Any], ids: Any, classes: Any, old_classes: Any
+) -> dict[str, Predictions]:
+    """Read the predictions of both models, by role: two files or frames, or two arrays."""
+    if any(isinstance(value, str | Path) or is_frame(value) for value in given.values()):
+        refuse_arguments_of_arrays(ids=ids, classes=classes, old_classes=old_classes)
+        return {role: read_model(value, role, {}, labelled=False) for role, value in given.items()}
+    if ids is None:
+        ids = range(len(as_array(given["old"], "old")))
+    test = InMemory.unlabelled(ids, classes, old_classes)
+    return {role: test.predictions(role, value, is_old=role == "old") for role, value in given.items()}
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:

@@ -12,6 +12,9 @@ from mptctl.evaluation.reading.columns import COLUMNS
 from mptctl.evaluation.reading.frames import arrow_column, column_names, is_frame
 from mptctl.evaluation.reading.predictions import Predictions, read_frame, read_predictions
 
+# How arrays are given, where labels are needed and where not.
+ARRAYS = {True: "evaluate(labels, old=..., new=...)", False: "disagree(old, new), both of them arrays"}
+
 
 def read_model(value: Any, argument: str, names: dict[str, str], *, labelled: bool = True) -> Predictions:
     """Read the predictions of one model from a file, or from a frame of pandas, polars or Arrow, into memory.
@@ -31,7 +34,7 @@ def read_model(value: Any, argument: str, names: dict[str, str], *, labelled: bo
     if not is_frame(value):
         raise UsageError(
             f"{argument}: neither a predictions file nor a frame with ids, labels and predictions; for "
-            "arrays give evaluate(labels, old=..., new=...)"
+            f"arrays give {ARRAYS[labelled]}"
         )
     there = column_names(value)
     wanted = {key: names.get(key, key) for key in COLUMNS if labelled or key != "label"}
@@ -44,3 +47,11 @@ def read_model(value: Any, argument: str, names: dict[str, str], *, labelled: bo
     if not columns.keys() & {"pred", "logits"}:
         arrow_column(value, wanted["pred"], argument)  # raises the error that there is no such column
     return read_frame(pa.table(columns), argument, labelled=labelled)
+
+
+def refuse_arguments_of_arrays(**arguments: Any) -> None:
+    """Raise UsageError for an argument that goes with arrays, beside two files or frames."""
+    for name, value in arguments.items():
+        if value is not None:
+            own = {"ids": "id", "old_classes": "classes"}.get(name, name)
+            raise UsageError(f"{name}: is for arrays; two files or frames have their own `{own}`")

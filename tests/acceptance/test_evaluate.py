@@ -67,7 +67,7 @@ def _label_nothing(rows: list[dict[str, str]]) -> None:
 
 
 def _another_draw(rows: list[dict[str, str]]) -> None:
-    rows[2]["fingerprint"] = rows[2]["fingerprint"].replace("-0-", "-4-", 1)
+    rows[2]["draw"] = rows[2]["draw"].replace("-0-", "-4-", 1)
 
 
 LABELS = f"{FILES} --labels labelled.csv"
@@ -122,6 +122,7 @@ FEW_LABELS = [
     Case(f"{LABELS} --max-er-increase 1", 2, "--max-er-increase", before=_labelled()),
     Case(f"{LABELS} --old-classes all", 2, "--old-classes", before=_labelled()),
     Case(f"{LABELS} --confidence 0", 2, "--confidence 0: must be at least 0.5", before=_labelled()),
+    Case(f"{LABELS} --confidence 0.9", 2, "--confidence 0.9: says how sure", before=_labelled()),
     Case(f"{LABELS} --metadata meta.parquet", 2, "--metadata: is for --by", before=_labelled()),
     Case(
         f"{LABELS} --by country --metadata gone.csv",
@@ -135,15 +136,15 @@ FEW_LABELS = [
     Case(LABELS, 4, "row 3: cow is no class of either model", before=_with(2, label="cow")),
     Case(LABELS, 4, "did you mean ant", before=_with(2, label="Ant")),
     Case(LABELS, 4, "row 3 was not drawn: its id is x/9", before=_with(2, id="x/9")),
-    Case(LABELS, 4, "row 3: 17 is no fingerprint", before=_with(2, fingerprint="17")),
+    Case(LABELS, 4, "row 3: 17 is no fingerprint", before=_with(2, draw="17")),
     Case(LABELS, 4, "labelled.csv: row 3", before=_labelled(_label_twice)),
     Case(LABELS, 4, "no row has a label", before=_labelled(_label_nothing)),
     Case(LABELS, 4, "row 3 is of another draw", before=_labelled(_another_draw)),
     Case(
         LABELS,
         4,
-        "no column is called `fingerprint`",
-        before=_labelled(lambda rows: [row.pop("fingerprint") for row in rows]),
+        "no column is called `draw`",
+        before=_labelled(lambda rows: [row.pop("draw") for row in rows]),
     ),
     Case("evaluate old.npz new.csv --labels labelled.csv", named="306 labels", before=_labelled()),
     Case("evaluate new.npz old.npz --labels labelled.csv", 4, "labelled.csv", before=_labelled()),

@@ -31,6 +31,7 @@ SPLITS = [
     Case(f"split {TABLE} --group who --test-fraction 0.3 {NEW}", files=SPLIT),
     Case(f"split 'shards/{{0..2}}.tar' --test-fraction 0.3 {NEW}", files=SPLIT),
     Case(f"split 'shards/*.tar' --source webdataset --test-fraction 0.3 {NEW}", files=SPLIT),
+    Case(f"split {TABLE} {NEW}", 4, "classes.txt: holds no name", before=written("classes.txt", "\n")),
     Case("split digits --val-fraction 0.2 --json"),
     Case("split digits --overwrite --json"),
     Case("split dgits", 2, "dgits"),

@@ -81,24 +81,24 @@ def label(rows: list[dict[str, str]], first: int = N) -> None:
 def test_what_differs_and_how_many_labels_decide(mptctl: CommandLine) -> None:
     done = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5", "--by", "country", "--json")
     printed = json.loads(done.stdout)
-    assert (printed["differ"]["count"], printed["differ"]["of"]) == (200, N)
-    assert {(row["by"]["country"], row["differ"]["count"]) for row in printed["slices"]} == {
+    assert (printed["n"], printed["disagreements"]["count"]) == (N, 200)
+    assert {(row["by"]["country"], row["disagreements"]["count"]) for row in printed["slices"]} == {
         ("de", 100),
         ("fr", 100),
     }
     assert sum(row["samples"] for row in printed["pairs"]) == 200
-    plan = printed["plan"]
-    assert 0 < plan["labels"] < 200 < plan["random_labels"]
+    plan = printed["labels"]
+    assert 0 < plan["needed"] < 200 < plan["random_needed"]
     shown = mptctl("disagree", "old.npz", "new.parquet", "--limit", "5").stdout
     assert shown.endswith("200 of 2,000 predictions differ (10.00 %); no other sample can flip.\n")
-    assert f"{plan['labels']:,} labels of these" in shown
-    assert f"random sample of all traffic: {plan['random_labels']:,}." in shown
+    assert f"{plan['needed']:,} labels of these" in shown
+    assert f"random sample of all traffic: {plan['random_needed']:,}." in shown
     assert "No label is needed" in mptctl("disagree", "old.npz", "new.parquet", "--limit", "20").stdout
 
 
 def test_the_order_is_of_seed_and_traffic_alone(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
     assert sorted(row["id"] for row in drawn) == sorted(IDS[DIFFER].tolist())
-    assert {(row["label"], row["inclusion"], row["path"]) for row in drawn} == {("", "1.0", "")}
+    assert {(row["label"], row["probability"], row["path"]) for row in drawn} == {("", "1.0", "")}
     by_id = {row["id"]: (row["old"], row["new"]) for row in drawn}
     assert by_id["x/0"] == ("cat", "bee")
     assert (
@@ -115,7 +115,7 @@ def test_the_order_is_of_seed_and_traffic_alone(drawn: list[dict[str, str]], mpt
         assert mptctl(*line).returncode == 0
         rows = list(csv.DictReader(Path(again).read_text().splitlines()))
         assert ([row["id"] for row in rows] == [row["id"] for row in drawn[:50]]) == same
-        assert (rows[0]["inclusion"], rows[0]["path"]) == ("0.25", f"pics/{rows[0]['id']}")
+        assert (rows[0]["probability"], rows[0]["path"]) == ("0.25", f"pics/{rows[0]['id']}")
 
 
 def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
@@ -123,16 +123,22 @@ def test_all_labels_say_how_many_flip(drawn: list[dict[str, str]], mptctl: Comma
     done = mptctl(*EVALUATE, "--max-flip-rate", "3.5", "--by", "country", "--json")
     printed = json.loads(done.stdout)
     assert done.returncode == 0
-    assert [printed[key] for key in ("n", "differ", "labelled", "unsure", "other")] == [N, 200, 200, 0, 40]
-    for kind, count in (("negative_flips", 40), ("positive_flips", 120), ("accuracy_change", 80)):
+    assert [printed[key] for key in ("n", "disagreements", "labelled", "unsure", "other")] == [
+        N,
+        200,
+        200,
+        0,
+        40,
+    ]
+    for kind, count in (("flips", 40), ("positive_flips", 120), ("accuracy_change", 80)):
         share = printed[kind]
         assert share["count"] == count
-        assert share["value"] == pytest.approx(count / N)
-        assert share["drawn"] == pytest.approx([count / N, count / N])
-        assert share["population"][0] < count / N < share["population"][1]
+        assert (share["rate"], share["estimate"]) == (pytest.approx(count / N), count)
+        assert share["ci95_this_traffic"] == pytest.approx([count / N, count / N])
+        assert share["ci95"][0] < count / N < share["ci95"][1]
     # 40 labels are classes that neither predicts there, and both know.
-    assert (printed["nfr"], printed["nfr_reason"]) == (pytest.approx(40 / N), "")
-    by = {row["by"]["country"]: row["negative_flips"]["count"] for row in printed["slices"]}
+    assert (printed["nfr"], printed["nfr_reason"]) == (printed["flips"], "")
+    by = {row["by"]["country"]: row["flips"]["count"] for row in printed["slices"]}
     assert by == {"de": 40, "fr": 0}
     failed = mptctl(*EVALUATE, "--max-flip-rate", "1")
     assert failed.returncode == 3
@@ -145,7 +151,7 @@ def test_each_batch_narrows_what_is_known(drawn: list[dict[str, str]], mptctl: C
         label(drawn, first)
         done = mptctl(*EVALUATE, "--max-flip-rate", "4", "--looks", "any", "--json")
         printed = json.loads(done.stdout)
-        low, high = printed["negative_flips"]["drawn"]
+        low, high = printed["flips"]["ci95_this_traffic"]
         assert low <= 40 / N <= high
         assert (done.returncode, printed["gate"]["answer"]) in ((0, "pass"), (3, "undecided"))
         assert printed["gate"]["looks"] == printed["looks"] == "any"
@@ -164,7 +170,8 @@ def test_files_of_a_gate_with_labels(drawn: list[dict[str, str]], mptctl: Comman
     suite = ElementTree.parse("gate.xml").getroot()[0]
     assert (suite[0].get("name"), suite[0][0].get("type")) == ("max-flip-rate", "undecided")
     assert "UNDECIDED" in Path("labels.md").read_text()
-    assert "99 % interval that 30 labels allow" in Path("page.html").read_text()
+    assert "95 % interval that 30 labels allow" in Path("page.html").read_text()
+    assert "30 labels, 99 % interval" in Path("labels.md").read_text()
     assert "::error title=mptctl gate::negative flips per sample" in done.stderr
     assert "label more of the 170 other rows" in done.stderr
 
@@ -193,7 +200,7 @@ def test_the_history_remembers_the_looks_at_a_draw(drawn: list[dict[str, str]], 
     assert history == {"releases": [lines[0]], "looks": [lines[1], lines[3], lines[2], lines[4]]}
     assert [look["labelled"] for look in history["looks"]] == [20, 200, 30, 40]
     assert [look.get("looks") for look in history["looks"]] == [None, None, "any", "any"]
-    assert history["looks"][1]["draw"] == drawn[0]["fingerprint"].rpartition("-")[0]
+    assert history["looks"][1]["draw"] == drawn[0]["draw"].rpartition("-")[0]
     whole = history["looks"][1]
     assert (whole["n"], whole["flips"], whole["verdict"], whole["tag"]) == (N, 40 / N, "passed", "all")
     # With every label, 70 % of the error is left to the exact interval of 40 of 2,000.
@@ -243,11 +250,8 @@ def test_nfr_is_flips_per_sample_where_both_know_the_same(
     save([row | {"label": row["old"] if place < 3 else row["new"]} for place, row in enumerate(drawn[:50])])
     done = mptctl(*EVALUATE, "--json")
     printed = json.loads(done.stdout)
-    assert (done.returncode, printed["nfr"], printed["nfr_reason"]) == (
-        0,
-        pytest.approx(3 / 50 * 200 / N),
-        "",
-    )
+    assert (done.returncode, printed["nfr_reason"]) == (0, "")
+    assert printed["nfr"]["rate"] == pytest.approx(3 / 50 * 200 / N)
     save([row | {"label": "other" if place < 3 else row["new"]} for place, row in enumerate(drawn[:50])])
     foreign = json.loads(mptctl(*EVALUATE, "--json").stdout)
     assert (foreign["nfr"], foreign["other"]) == (None, 3)
@@ -266,7 +270,7 @@ def test_unsure_labels_and_gaps_are_bounded(drawn: list[dict[str, str]], mptctl:
     rows[3]["label"], rows[5]["label"] = "unsure", ""
     save(rows)
     printed = json.loads(mptctl(*EVALUATE, "--json").stdout)
-    assert (printed["unsure"], printed["negative_flips"]["drawn"]) == (2, [0.0, 2 / N])
+    assert (printed["unsure"], printed["flips"]["ci95_this_traffic"]) == (2, [0.0, 2 / N])
     assert "1 rows before the last label have none" in printed["warnings"][0]
 
 
@@ -281,7 +285,7 @@ def test_names_that_a_spreadsheet_would_compute_come_back(mptctl: CommandLine) -
     printed = json.loads(
         mptctl("evaluate", "old.npz", "new.npz", "--labels", "labelled.csv", "--json").stdout
     )
-    assert (printed["negative_flips"]["count"], printed["other"]) == (4, 0)
+    assert (printed["flips"]["count"], printed["other"]) == (4, 0)
 
 
 def test_empty_rows_below_the_table_are_no_rows(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
@@ -333,13 +337,17 @@ def test_strata_of_confidence(mptctl: CommandLine) -> None:
         "--json",
     )  # fmt: skip
     printed = json.loads(mptctl(*line).stdout)
-    assert [(row["rows"], row["drawn"]) for row in printed["strata"]] == [(30, 15), (120, 60), (50, 25)]
+    assert [(row["disagreements"], row["count"]) for row in printed["drawn"]["strata"]] == [
+        (30, 15),
+        (120, 60),
+        (50, 25),
+    ]
     rows_drawn = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
     surer = {row["id"]: row["stratum"] for row in rows_drawn}
     assert all((surer[name] == "old surer") == (int(name[2:]) < 500) for name in surer)
     label(rows_drawn, 80)
     done = json.loads(mptctl("evaluate", "old.csv", "new.npz", "--labels", "labelled.csv", "--json").stdout)
-    low, high = done["negative_flips"]["drawn"]
+    low, high = done["flips"]["ci95_this_traffic"]
     assert (done["labelled"], low <= 0.02 <= high) == (80, True)
 
 
@@ -366,7 +374,7 @@ def test_confidences_changed_since_the_draw_are_refused(mptctl: CommandLine) -> 
     drawn = mptctl("disagree", "old.csv", "new.csv", "--strata", "confidence", "--out", "to_label.csv")
     assert drawn.returncode == 0
     rows = list(csv.DictReader(Path("to_label.csv").read_text().splitlines()))
-    save([{key: row[key] for key in ("fingerprint", "label")} | {"label": row["new"]} for row in rows])
+    save([{key: row[key] for key in ("draw", "label")} | {"label": row["new"]} for row in rows])
     assert mptctl(*line).returncode == 0
     write_confidences("old", OLD, [0.9 if place == 10 else 0.5 for place in range(N)])
     changed = mptctl(*line)

@@ -114,7 +114,7 @@ def time_evaluate(
         if disagree:
             differ = f"{_JOIN.format(**paths)} WHERE o.pred <> n.pred"
             ((count,),) = json.loads(run_in_duckdb(differ, folder).output)
-            assert (report["differ"]["count"], report["differ"]["of"]) == (count, rows)
+            assert (report["disagreements"]["count"], report["n"]) == (count, rows)
             return runs
         ((counts,),) = json.loads(run_in_duckdb(_COUNTS.format(**paths), folder).output)
         assert (report["counts"], report["n"]) == (counts, rows)

@@ -269,3 +269,32 @@ def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: Command
     assert "temperature" in shown
     assert mptctl("recipes", "--plugin", blank, "--json").returncode == 0
     assert "default: 2.0" in shown
+
+
+def test_a_step_of_an_own_network_is_timed(tmp_path: Path, mptctl: CommandLine) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NETWORK)
+    words = (
+        "--set",
+        "model.arch=two-layers",
+        "--set",
+        "model.settings.width=4",
+        "--set",
+        "optim.batch_size=4",
+    )
+    short = (
+        "--classes",
+        "10",
+        "--rows",
+        "ours",
+        "--steps",
+        "1",
+        "--repeats",
+        "1",
+        "--device",
+        "cpu",
+        "--json",
+    )
+    done = mptctl("bench", "step", "--recipe", "digits", "--plugin", file, *words, *short)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["arch"] == "two-layers"

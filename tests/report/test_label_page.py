@@ -100,7 +100,7 @@ def test_labels_by_keys_are_what_evaluate_reads(chrome: Any, mptctl: CommandLine
     done = mptctl("evaluate", "old.npz", "new.npz", "--labels", "labelled.csv", "--json")
     report = json.loads(done.stdout)
     assert (report["labelled"], report["other"], report["unsure"]) == (13, 1, 0)
-    assert (report["negative_flips"]["count"], report["positive_flips"]["count"]) == (4, 8)
+    assert (report["flips"]["count"], report["positive_flips"]["count"]) == (4, 8)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_labels_that_decide() -> None:
     limit = 2 * update.flips / update.samples
     plan = plan_labels(update.differ, update.samples, limit, 0.95)
     assert (labels_for_such(update, limit), random_labels_for_such(update, limit)) == (
-        plan.labels,
-        plan.random_labels,
+        plan.needed,
+        plan.random_needed,
     )
     assert labels_for_such(Update("", 200, 100, 40), 0.21) is None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.listing import make_rows
 from mptctl.data.manifest import PART_CODES, TEST, TRAIN
-from mptctl.errors import DataError, did_you_mean, some
+from mptctl.errors import DataError, UsageError, did_you_mean, some
 from mptctl.files import read_names
 
 # Files beside shards or a table that name the classes, one a line: the first line is of class 0.
@@ -101,11 +101,14 @@ def read_class_names(folder: Path) -> list[str] | None:
         None where the folder has no such file.
 
     Raises:
-        UsageError: the file cannot be read, or names no classes.
+        DataError: the file cannot be read, or names no classes.
     """
     files = (folder / name for name in _NAME_FILES if (folder / name).is_file())
     file = next(files, None)
-    return None if file is None else read_names(file, "class names")
+    try:
+        return None if file is None else read_names(file, "class names")
+    except UsageError as error:
+        raise DataError(str(error)) from error
 
 
 def _mark_blank(rows: LabelledRows) -> None:

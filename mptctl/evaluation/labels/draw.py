@@ -33,8 +33,8 @@ ROLES = ("old", "new")
 # Labels that are no class: both models are wrong; whoever labels cannot tell.
 OTHER, UNSURE = "other", "unsure"
 COLUMNS = (
-    *("id", "old", "new", "old_confidence", "new_confidence", "stratum", "inclusion", "path"),
-    *("fingerprint", "label"),
+    *("id", "old", "new", "old_confidence", "new_confidence", "stratum", "probability", "path"),
+    *("draw", "label"),
 )
 # Chosen: models whose confidences differ by less are about as sure as each other.
 ALIKE = 0.2
@@ -205,7 +205,7 @@ class Draw:
         return shuffled[np.argsort(rank, kind="stable")][: len(self)]
 
     @cached_property
-    def inclusion(self) -> FloatArray:
+    def probability(self) -> FloatArray:
         """(H,) the share of each stratum that is drawn, the probability of each of its rows to be drawn."""
         return self.sizes(self.order) / np.maximum(self.sizes(), 1)
 
@@ -241,7 +241,7 @@ class Draw:
                 for role in ROLES
             ),
             [self.names[place] for place in stratum.tolist()],
-            self.inclusion[stratum].tolist(),
+            self.probability[stratum].tolist(),
             ["" if folder is None else str(folder / sample) for sample in ids],
             [f"{self.fingerprint}-{place}" for place in range(start, start + len(ids))],
             [""] * len(ids),

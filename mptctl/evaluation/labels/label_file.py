@@ -37,7 +37,7 @@ class LabelRow(NamedTuple):
 
 
 def read_label_file(path: Path) -> list[LabelRow]:
-    """Read the labelled rows of a draw, of any form: columns `fingerprint`, `label` and, if there, `id`.
+    """Read the labelled rows of a draw, of any form: columns `draw`, `label` and, if there, `id`.
 
     Raises:
         DataError: there is no file, a column is missing, a label is of no draw or of another one, or
@@ -48,14 +48,14 @@ def read_label_file(path: Path) -> list[LabelRow]:
     for part in find_parts(path, LABELS):
         with explaining(part):
             headers = form_of(part).headers(part)
-            if missing := [name for name in ("fingerprint", "label") if name not in headers]:
+            if missing := [name for name in ("draw", "label") if name not in headers]:
                 raise DataError(f"{part}: no column is called `{missing[0]}`; {LABELS.remedy}")
-            wanted = [name for name in ("fingerprint", "label", "id") if name in headers]
+            wanted = [name for name in ("draw", "label", "id") if name in headers]
             with closing(form_of(part).batches(part, wanted)) as batches:
                 for batch in batches:
                     cells = {name: [_text(value) for value in batch[name].to_pylist()] for name in wanted}
                     ids = cells.get("id", [None] * len(cells["label"]))
-                    for key, label, sample in zip(cells["fingerprint"], cells["label"], ids, strict=True):
+                    for key, label, sample in zip(cells["draw"], cells["label"], ids, strict=True):
                         number += 1
                         if label:
                             rows.append(_row(f"{part}: row {number}", key, label, sample))
@@ -86,8 +86,8 @@ def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
     found = _FINGERPRINT.fullmatch(key)
     if found is None:
         raise DataError(
-            f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave that "
-            "column as disagree wrote it"
+            f"{where}: {shown(key) or 'an empty cell'} is no fingerprint of a drawn row; leave the "
+            "column `draw` as disagree wrote it"
         )
     return LabelRow(where, found[1], int(found[2]), sample, label)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +26,15 @@ from mptctl.evaluation.labels.label_file import (
 )
 from mptctl.evaluation.labels.sampling import LabelPlan, Stratum, difference, flip_shares, plan_labels
 from mptctl.evaluation.limits import Limits, Looks
-from mptctl.evaluation.rates import Interval, Rate
-from mptctl.evaluation.statistics import rate, tail_of
+from mptctl.evaluation.rates import Interval
+from mptctl.evaluation.statistics import exact_interval, tail_of
 from mptctl.evaluation.verdict import Gate, GateCheck
 from mptctl.files import Model
 
-# Chosen: most pairs of answers, and slices, that a report lists.
+# Chosen: most classes, pairs of them, and slices that a report lists.
 LISTED = 1_000
+# Level of the intervals that a report calls `ci95`, and of one that decides if no other level is asked for.
+LEVEL = 0.95
 
 
 class ChangedPair(Model):
@@ -42,19 +45,51 @@ class ChangedPair(Model):
     samples: int = Field(description="how many")
 
 
+class Disagreements(Model):
+    """Samples whose predictions differ."""
+
+    count: int = Field(description="how many")
+    rate: float = Field(description="count / samples")
+    ci95: Interval = Field(description="exact 95 % interval of the rate")
+
+
+class ClassDisagreement(Model):
+    """A class that OLD predicts, and how many of these predictions differ."""
+
+    old: str = Field(description="the class")
+    n: int = Field(description="samples for which OLD predicts it")
+    disagreements: Disagreements = Field(description="those of them for which NEW predicts another class")
+
+
 class SliceDisagreement(Model):
     """A slice of the traffic, and how many of its predictions differ."""
 
     by: dict[str, str] = Field(description="its value in each column")
-    differ: Rate = Field(description="samples whose predictions differ / samples")
+    n: int = Field(description="samples")
+    disagreements: Disagreements = Field(description="those of them whose predictions differ")
 
 
 class DrawnStratum(Model):
     """A stratum of the disagreements."""
 
     name: str = Field(description="new surer, about as sure, or old surer; empty without strata")
-    rows: int = Field(description="disagreements")
-    drawn: int = Field(description="how many of them are drawn")
+    disagreements: int = Field(description="how many it has")
+    count: int = Field(description="how many of them are drawn")
+
+
+class DrawnRows(Model):
+    """The rows of a draw."""
+
+    count: int = Field(description="how many")
+    fingerprint: str = Field(description="name of the draw, in the column `draw` before each row's place")
+
+
+class WrittenRows(DrawnRows):
+    """The rows of a draw, and how they are drawn."""
+
+    file: str | None = Field(description="the file of --out; null without it")
+    strata: list[DrawnStratum] = Field(description="those that the rows are drawn from; one without --strata")
+    seed: int = Field(description="of the random order")
 
 
 class DisagreeReport(Model):
@@ -62,26 +97,38 @@ class DisagreeReport(Model):
 
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
-    differ: Rate = Field(description="samples whose predictions differ / samples: at most these can flip")
+    n: int = Field(description="samples of the traffic")
+    disagreements: Disagreements = Field(description="samples whose predictions differ")
+    flips_at_most: float = Field(
+        description="negative flips per sample of this traffic are at most this: no other sample can flip"
+    )
+    by_class: list[ClassDisagreement] = Field(
+        description="by prediction of OLD, most disagreements first; at most 1,000"
+    )
     pairs: list[ChangedPair] = Field(description="by both predictions, most first; at most 1,000")
-    slices: list[SliceDisagreement] = Field(description="of --by, largest share first; at most 1,000")
-    strata: list[DrawnStratum] = Field(description="of the draw")
-    plan: LabelPlan | None = Field(description="null without --limit")
-    fingerprint: str = Field(description="of the draw")
-    drawn: int = Field(description="rows of the draw")
+    slices: list[SliceDisagreement] = Field(description="of --by, largest rate first; at most 1,000")
+    labels: LabelPlan | None = Field(description="how many decide the limit; null without --limit")
+    drawn: WrittenRows = Field(description="the rows to label")
 
 
 class LabelledShare(Model):
     """A kind of flips per sample, with the intervals that the labels allow."""
 
-    value: float | None = Field(
+    rate: float | None = Field(
         description="estimate, a fraction of samples; null where a stratum has no label"
     )
-    count: int = Field(description="labels that are such flips; for a change of accuracy the difference")
-    drawn: Interval = Field(
-        description="of the drawn traffic; its width is zero once all disagreements are labelled"
+    ci95: Interval = Field(
+        description="95 % interval of the rate in such traffic, which these samples stand for; a gate at "
+        "95 % decides by it"
     )
-    population: Interval = Field(description="of the traffic that it stands for, by which a gate decides")
+    estimate: float | None = Field(
+        description="estimated number of such flips among the samples, rate x samples; null as the rate"
+    )
+    ci95_this_traffic: Interval = Field(
+        description="95 % interval of the rate in these samples; its width is zero once all "
+        "disagreements are labelled"
+    )
+    count: int = Field(description="labels that are such flips; for a change of accuracy the difference")
 
 
 class LabelledSlice(Model):
@@ -89,9 +136,9 @@ class LabelledSlice(Model):
 
     by: dict[str, str] = Field(description="its value in each column")
     n: int = Field(description="samples")
-    differ: int = Field(description="samples whose predictions differ")
+    disagreements: int = Field(description="samples whose predictions differ")
     labelled: int = Field(description="labelled disagreements")
-    negative_flips: LabelledShare = Field(description="negative flips per sample")
+    flips: LabelledShare = Field(description="negative flips per sample")
 
 
 class LabelledReport(Model):
@@ -100,20 +147,21 @@ class LabelledReport(Model):
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
     n: int = Field(description="samples of the traffic")
-    differ: int = Field(description="samples whose predictions differ")
-    drawn: int = Field(description="rows of the draw")
+    disagreements: int = Field(description="samples whose predictions differ")
+    drawn: DrawnRows = Field(description="the rows to label")
     labelled: int = Field(description="rows from the first to the last one with a label")
     unsure: int = Field(description="of these: labelled unsure, or left out; they may be any of the three")
     other: int = Field(description="of these: neither prediction is right")
-    confidence: float = Field(description="level of the two-sided intervals")
     looks: Looks = Field(description="once: one look after a fixed number of labels; any: after every label")
-    negative_flips: LabelledShare = Field(description="negative flips per sample")
+    flips: LabelledShare = Field(description="negative flips per sample")
     positive_flips: LabelledShare = Field(description="positive flips per sample")
     accuracy_change: LabelledShare = Field(description="accuracy of NEW minus that of OLD")
-    nfr: float | None = Field(description="the NFR; null where flips per sample are not the NFR")
-    nfr_reason: str = Field(description="why not; empty where they are")
+    nfr: LabelledShare | None = Field(
+        description="the NFR: equal to `flips` where both models know the same classes, and no label is "
+        "`other`; else null"
+    )
+    nfr_reason: str = Field(description="why it is null; empty where it is not")
     slices: list[LabelledSlice] = Field(description="of --by, highest rate first; at most 1,000")
-    fingerprint: str = Field(description="of the draw")
     gate: Gate = Field(description="the verdict")
     warnings: list[str] = Field(description="remarks")
 
@@ -130,40 +178,73 @@ class Groups(NamedTuple):
 
 
 def report_disagreement(
-    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = ()
+    draw: Draw,
+    limit: float | None,
+    level: float,
+    slices: Sequence[Groups] = (),
+    file: Path | None = None,
 ) -> DisagreeReport:
-    """Report how many predictions differ, where they do, and how many labels decide a limit, a fraction."""
+    """Report how many predictions differ, where they do, and how many labels decide a limit.
+
+    Args:
+        draw: the rows to label.
+        limit: of negative flips per sample, a fraction; None: not set.
+        level: of the two-sided interval that decides it.
+        slices: the keys of slices.
+        file: the rows are written to it; None: to no file.
+    """
     traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
     old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
     pairs, counts = np.unique(old * len(names) + new, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:LISTED]
     rows, total = len(traffic), len(traffic.pairing)
     by_slice = [
-        SliceDisagreement(by=dict(by), differ=rate(differ, samples))
+        SliceDisagreement(by=dict(by), n=samples, disagreements=_disagreements(differ, samples))
         for groups in slices
         for by, differ, samples in zip(
             groups.by, groups.sizes(traffic.numbers).tolist(), groups.sizes().tolist(), strict=True
         )
     ]
+    samples_of = traffic.pairing.models["old"].table.answers
+    changed = dict(zip(names, np.bincount(old, minlength=len(names)).tolist(), strict=True))
+    classes = sorted(samples_of, key=lambda name: -changed[name])[:LISTED]
+    everywhere = _disagreements(rows, total)
     return DisagreeReport(
         old=traffic.pairing.models["old"].name,
         new=traffic.pairing.models["new"].name,
-        differ=rate(rows, total),
+        n=total,
+        disagreements=everywhere,
+        flips_at_most=everywhere.rate,
+        by_class=[
+            ClassDisagreement(
+                old=name, n=samples_of[name], disagreements=_disagreements(changed[name], samples_of[name])
+            )
+            for name in classes
+        ],
         pairs=[
             ChangedPair(old=names[pair // len(names)], new=names[pair % len(names)], samples=count)
             for pair, count in zip(pairs[most].tolist(), counts[most].tolist(), strict=True)
         ],
-        slices=sorted(by_slice, key=lambda each: -(each.differ.value or 0))[:LISTED],
-        strata=[
-            DrawnStratum(name=name, rows=size, drawn=drawn)
-            for name, size, drawn in zip(
-                draw.names, draw.sizes().tolist(), draw.sizes(draw.order).tolist(), strict=True
-            )
-        ],
-        plan=None if limit is None else plan_labels(rows, total, limit, level),
-        fingerprint=draw.fingerprint,
-        drawn=len(draw),
+        slices=sorted(by_slice, key=lambda each: -each.disagreements.rate)[:LISTED],
+        labels=None if limit is None else plan_labels(rows, total, limit, level),
+        drawn=WrittenRows(
+            file=None if file is None else str(file),
+            count=len(draw),
+            strata=[
+                DrawnStratum(name=name, disagreements=size, count=drawn)
+                for name, size, drawn in zip(
+                    draw.names, draw.sizes().tolist(), draw.sizes(draw.order).tolist(), strict=True
+                )
+            ],
+            seed=draw.seed,
+            fingerprint=draw.fingerprint,
+        ),
     )
+
+
+def _disagreements(count: int, samples: int) -> Disagreements:
+    """The disagreements of at least one sample with their rate."""
+    return Disagreements(count=count, rate=count / samples, ci95=exact_interval(count, samples))
 
 
 def report_labels(
@@ -175,8 +256,9 @@ def report_labels(
 ) -> LabelledReport:
     """Report what labels say of flips, and hold them against a limit.
 
-    Every interval has the level of `rules`, each end one half of its error. That of the change of accuracy is
-    made of the intervals of both kinds of flips, each with half of the error.
+    Every interval is one of 95 %, but that of the limit has the level of `rules`; each end has one half of
+    the error. The interval of the change of accuracy is made of the intervals of both kinds of flips, each
+    with half of the error.
 
     Args:
         outcomes: the labels.
@@ -185,58 +267,56 @@ def report_labels(
         slices: the keys of slices.
         warnings: further remarks.
     """
-    draw, looks, level = outcomes.draw, rules.looks, rules.confidence or 0.95
-    models, total, tail = draw.traffic.pairing.models, len(draw.traffic.pairing), tail_of(level)
+    draw, looks, tail = outcomes.draw, rules.looks, tail_of(LEVEL)
+    models, total = draw.traffic.pairing.models, len(draw.traffic.pairing)
     strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
     negative, positive = (_share(each, total, tail, looks) for each in strata.values())
     lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
     reason, missing = why_no_nfr(draw.traffic, outcomes), outcomes.count(MISSING)
+    unlabelled = [f"{missing:,} rows before the last label have none, and count as unsure"] * bool(missing)
     return LabelledReport(
         old=models["old"].name,
         new=models["new"].name,
         n=total,
-        differ=len(draw.traffic),
-        drawn=len(draw),
+        disagreements=len(draw.traffic),
+        drawn=DrawnRows(count=len(draw), fingerprint=draw.fingerprint),
         labelled=len(outcomes.said),
         unsure=outcomes.count(MAYBE, MISSING),
         other=outcomes.count(NEITHER, FOREIGN),
-        confidence=level,
         looks=looks,
-        negative_flips=negative,
+        flips=negative,
         positive_flips=positive,
         accuracy_change=LabelledShare(
-            value=None
-            if negative.value is None or positive.value is None
-            else positive.value - negative.value,
+            rate=_less(positive.rate, negative.rate),
+            ci95=difference(won.population, lost.population),
+            estimate=_less(positive.estimate, negative.estimate),
+            ci95_this_traffic=difference(won.drawn, lost.drawn),
             count=positive.count - negative.count,
-            drawn=difference(won.drawn, lost.drawn),
-            population=difference(won.population, lost.population),
         ),
-        nfr=None if reason else negative.value,
+        nfr=None if reason else negative,
         nfr_reason=reason,
         slices=_slices(outcomes, slices, tail, looks),
-        fingerprint=draw.fingerprint,
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
-        warnings=[*warnings, *_warnings_on_missing(missing)],
+        warnings=[*warnings, *unlabelled],
     )
 
 
-def _warnings_on_missing(missing: int) -> list[str]:
-    """Return a warning on rows before the last label that have none, by their number; none for 0."""
-    if not missing:
-        return []
-    return [f"{missing:,} rows before the last label have none, and count as unsure"]
+def _less(one: float | None, other: float | None) -> float | None:
+    """One estimate less another; None without one of them."""
+    return None if one is None or other is None else one - other
 
 
 def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
     """Make the line of a history from what labels say; the same labels again have the same fingerprint."""
+    decided = [check.interval for check in report.gate.checks if check.interval is not None]
     return Look(
-        **report.model_dump(include={"old", "new", "n", "labelled", "confidence", "looks"}),
+        **report.model_dump(include={"old", "new", "n", "labelled", "looks"}),
         date=today,
         tag=tag,
-        draw=report.fingerprint,
-        flips=report.negative_flips.value,
-        interval=report.negative_flips.population,
+        draw=report.drawn.fingerprint,
+        flips=report.flips.rate,
+        interval=decided[0] if decided else report.flips.ci95,
+        confidence=(report.gate.confidence if decided else None) or LEVEL,
         verdict=verdict_of(report.gate),
         fingerprint=digest(report.model_dump_json(exclude={"slices", "warnings"})),
     )
@@ -249,10 +329,11 @@ def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> 
     estimated = all(n or not each.rows for n, each in zip(certain, strata, strict=True))
     flips = sum(each.rows * each.flips / n for n, each in zip(certain, strata, strict=True) if n)
     return LabelledShare(
-        value=flips / total if estimated else None,
+        rate=flips / total if estimated else None,
+        ci95=shares.population,
+        estimate=flips if estimated else None,
+        ci95_this_traffic=shares.drawn,
         count=sum(each.flips for each in strata),
-        drawn=shares.drawn,
-        population=shares.population,
     )
 
 
@@ -267,12 +348,12 @@ def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Lo
                 LabelledSlice(
                     by=dict(groups.by[place]),
                     n=samples[place],
-                    differ=sum(each.rows for each in strata),
+                    disagreements=sum(each.rows for each in strata),
                     labelled=sum(each.labelled for each in strata),
-                    negative_flips=_share(strata, samples[place], tail, looks),
+                    flips=_share(strata, samples[place], tail, looks),
                 )
             )
-    return sorted(rows, key=lambda row: -(row.negative_flips.value or 0))[:LISTED]
+    return sorted(rows, key=lambda row: -(row.flips.rate or 0))[:LISTED]
 
 
 def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
@@ -289,11 +370,13 @@ def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
 
 def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
     """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
-    answer, level = decide(flips.population, limit), rules.confidence or 0.95
-    title = f"negative flips per sample {'n/a' if flips.value is None else f'{100 * flips.value:.2f} %'}"
-    low, high = (f"{100 * end:.2f}" for end in flips.population)
-    interval, shown = f"{100 * level:.10g} % interval {low} to {high}", f"{100 * limit:g} %"
-    message = f"{title} ({interval} %) {VERBS[answer]} the limit of {shown}"
+    level, total = rules.confidence or LEVEL, len(outcomes.draw.traffic.pairing)
+    interval = flip_shares(outcomes.strata(NEGATIVE), total, tail_of(level), rules.looks).population
+    answer = decide(interval, limit)
+    title = f"negative flips per sample {'n/a' if flips.rate is None else f'{100 * flips.rate:.2f} %'}"
+    low, high = (f"{100 * end:.2f}" for end in interval)
+    ends, shown = f"{100 * level:.10g} % interval {low} to {high}", f"{100 * limit:g} %"
+    message = f"{title} ({ends} %) {VERBS[answer]} the limit of {shown}"
     if answer == "undecided":
         rest = len(outcomes.draw.traffic) - len(outcomes.said)
         more = f"label more of the {rest:,} other rows"
@@ -301,11 +384,11 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
     return GateCheck(
         name="max-flip-rate",
         limit=limit,
-        value=flips.value,
-        interval=flips.population,
+        value=flips.rate,
+        interval=interval,
         answer=answer,
         counted=flips.count,
         passed=answer == "pass",
         message=message,
-        brief=f"{title}{RELATIONS[answer]}{shown}  ({len(outcomes.said):,} labels, {interval})",
+        brief=f"{title}{RELATIONS[answer]}{shown}  ({len(outcomes.said):,} labels, {ends})",
     )

@@ -251,14 +251,17 @@ def difference(one: Interval, other: Interval) -> Interval:
 
 
 class LabelPlan(Model):
-    """The number of labels that shows a limit with 80 % probability, if the true rate is half of it."""
+    """The number of labels that shows a limit with some probability, if the true rate is half of it."""
 
-    limit: float = Field(description="of negative flips per sample, a fraction")
-    confidence: float = Field(description="level of the two-sided interval")
-    labels: int | None = Field(
-        description="of disagreements in random order; 0: none is needed; null: not even all"
+    needed: int | None = Field(
+        description="labels of disagreements in random order; 0: none is needed; null: not even all suffice"
     )
-    random_labels: int | None = Field(description="of samples drawn at random from all; null: more than 10^9")
+    random_needed: int | None = Field(
+        description="labels of samples drawn at random from all; null: more than 10^9"
+    )
+    for_limit: float = Field(description="the limit of negative flips per sample, a fraction")
+    power: float = Field(description="the probability with which so many labels show that it is kept")
+    confidence: float = Field(description="level of the two-sided interval that shows it")
 
 
 # Most labels of random samples that a plan names.
@@ -294,10 +297,11 @@ def plan_labels(rows: int, total: int, limit: float, level: float) -> LabelPlan:
 
     needed = 0 if rows <= most else _first(is_shown, rows)
     return LabelPlan(
-        limit=limit,
+        needed=needed,
+        random_needed=_first(is_shown_at_random, MOST_RANDOM),
+        for_limit=limit,
+        power=PROBABILITY,
         confidence=level,
-        labels=needed,
-        random_labels=_first(is_shown_at_random, MOST_RANDOM),
     )
 
 

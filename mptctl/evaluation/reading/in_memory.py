@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,11 @@ class InMemory:
 
     Attributes:
         ids: (N,) text.
-        labels: (N,) true classes as text.
+        labels: (N,) true classes as text; empty text where there are none.
         classes: the new model's classes, in the order of its logits; None where they are not given.
         old_classes: the old classes, in the order of the old model's logits; None where they are not given.
         row_names: of the samples; tables with an index must have these.
+        labelled: there are true classes.
     """
 
     ids: NDArray[np.str_]
@@ -32,6 +33,7 @@ class InMemory:
     classes: tuple[str, ...] | None = None
     old_classes: tuple[str, ...] | None = None
     row_names: RowNames = field(default_factory=RowNames)
+    labelled: bool = True
 
     @classmethod
     def of(cls, labels: Any, ids: Any = None, classes: Any = None, old_classes: Any = None) -> InMemory:
@@ -57,6 +59,12 @@ class InMemory:
         old_list = None if old_classes is None else tuple(as_names(old_classes, "old_classes").tolist())
         return cls(names, truth, new_list, old_list, row_names)
 
+    @classmethod
+    def unlabelled(cls, ids: Any, classes: Any = None, old_classes: Any = None) -> InMemory:
+        """Read the ids of samples without true classes; arguments and errors as `of`."""
+        test = cls.of(ids, ids, classes, old_classes)
+        return replace(test, labels=np.zeros_like(test.labels), labelled=False)
+
     def predictions(
         self, name: str, value: Any, *, is_old: bool = False, counted: NDArray[np.bool_] | None = None
     ) -> Predictions:
@@ -75,19 +83,22 @@ class InMemory:
         """
         table = named_array(value, name)
         values = self.row_names.checked(table, name)
-        _check_length(name, values, self.labels)
+        _check_length(name, values, self.labels, "labels" if self.labelled else "samples")
         ids, labels = self.ids, self.labels
         if counted is not None:
             ids, labels, values = ids[counted], labels[counted], values[counted]
+        truth = labels if self.labelled else None
         if values.ndim == 1:
-            return build_predictions(name, ids, labels, values, None, None if is_old else self.classes)
+            # With labels, the comparison is told which classes are old; here they are the model's own.
+            own = self.classes if not is_old else None if self.labelled else self.old_classes
+            return build_predictions(name, ids, truth, values, None, own)
         table = NamedArray(values, None, table.columns, table.numbered)
         own_list = self.old_classes if is_old else None
         lists = [names for names in (own_list, self.classes) if names is not None]
         logits, classes = order_columns(table, lists, name, some=is_old)
         if classes is None:
             classes = self._classes_of_old(name, logits) if is_old else self.classes
-        return build_predictions(name, ids, labels, None, logits, classes)
+        return build_predictions(name, ids, truth, None, logits, classes)
 
     def _classes_of_old(self, name: str, old: NDArray[Any]) -> tuple[str, ...] | None:
         """Choose the classes of the old model's columns, which have no names, by their number.
@@ -132,7 +143,7 @@ def as_names(value: Any, what: str) -> NDArray[np.str_]:
     return as_text(as_array(value, what), what, what)
 
 
-def _check_length(name: str, values: NDArray[Any], labels: NDArray[np.str_]) -> None:
+def _check_length(name: str, values: NDArray[Any], labels: NDArray[np.str_], what: str = "labels") -> None:
     """Raise DataError where there is not one value, or row of values, for each label."""
     if len(values) != len(labels):
-        raise DataError(f"{name}: {len(values)} rows for {len(labels)} labels; give one for each sample")
+        raise DataError(f"{name}: {len(values)} rows for {len(labels)} {what}; give one for each sample")

@@ -108,7 +108,7 @@ class Predictions:
 def build_predictions(
     name: str,
     ids: NDArray[Any],
-    labels: NDArray[Any],
+    labels: NDArray[Any] | None,
     preds: NDArray[Any] | None = None,
     logits: NDArray[Any] | None = None,
     classes: tuple[str, ...] | None = None,
@@ -119,7 +119,7 @@ def build_predictions(
     Args:
         name: the file or run, for messages.
         ids: (N,) integers or text.
-        labels: (N,) the true classes, as `ids`.
+        labels: (N,) the true classes, as `ids`; None: there are none, and every label is the empty text.
         preds: (N,) the answers, as `ids`. May be None with logits: the answer is the first maximum of a row.
         logits: (N, C) floats; None where only the answers are known.
         classes: the C class labels in the order of the logits. Without them the classes are the numbers of
@@ -131,17 +131,19 @@ def build_predictions(
         DataError: parts are missing, of unequal length, or contradict each other.
         NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
-    batch: dict[str, Any] = {"id": to_arrow(ids, "id", name), "label": to_arrow(labels, "label", name)}
+    batch: dict[str, Any] = {"id": to_arrow(ids, "id", name)}
+    if labels is not None:
+        batch["label"] = to_arrow(labels, "label", name)
     if preds is not None:
         batch["pred"] = to_arrow(preds, "pred", name)
     if logits is not None:
         batch["logits"] = logits
     if preds is None and logits is None:
         raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
-    reading = _Reading(name, in_memory=True)
+    reading = _Reading(name, in_memory=True, labelled=labels is not None)
     reading.classes = classes
     reading.add(batch, name)
-    return reading.finish(origin)
+    return reading.finish(origin) if labels is not None else reading.finish(origin).without_labels()
 
 
 class _Reading:

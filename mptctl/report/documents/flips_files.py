@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mptctl.data.split import Split
+    from mptctl.evaluation.labels.report import LabelledReport
     from mptctl.report.media.provenance import Provenance
 
 # The models whose predictions are written, each to a file of its name.
@@ -52,13 +53,33 @@ class FlipFiles:
         Raises:
             StorageError, UsageError: a file cannot be written; then neither is.
         """
-        with FilesTogether() as files:
-            if self.markdown is not None:
-                _write_text(files, self.markdown, render_markdown_error(message))
-            if self.junit is not None:
-                from mptctl.report.documents.ci import render_junit_error
 
-                _write_text(files, self.junit, render_junit_error(message))
+        def junit() -> str:
+            from mptctl.report.documents.ci import render_junit_error
+
+            return render_junit_error(message)
+
+        self.write_texts({"markdown": lambda: render_markdown_error(message), "junit": junit})
+
+    def write_texts(self, texts: Mapping[str, Callable[[], str]]) -> list[Path]:
+        """Write files of text that have a path: all of them or none.
+
+        Args:
+            texts: by attribute, a function that makes the text; it is called only where there is a path.
+
+        Returns:
+            The paths written.
+
+        Raises:
+            StorageError, UsageError: a file cannot be written; then none is.
+        """
+        with FilesTogether() as files:
+            return self._write_texts(files, texts)
+
+    def _write_texts(self, files: FilesTogether, texts: Mapping[str, Callable[[], str]]) -> list[Path]:
+        """Write files of text, as `write_texts`, together with other files."""
+        paths = {name: getattr(self, name) for name in texts}
+        return [_write_text(files, path, texts[name]()) for name, path in paths.items() if path is not None]
 
     def write(
         self,
@@ -96,20 +117,27 @@ class FlipFiles:
                     path = self.predictions / name
                     save_predictions(models[role], path, files.open)
                     written.append(path)
-            if self.page is not None:
-                from mptctl.report.documents.flips_page import render_html
+            texts = {
+                "page": lambda: _page(report, _picture_reader(data_root, split), on_page, sources),
+                "markdown": lambda: render_markdown(report),
+                "junit": lambda: junit_xml(report),
+                "flips": lambda: flips_csv(flips),
+            }
+            return written + self._write_texts(files, texts)
 
-                page = render_html(report, _picture_reader(data_root, split), on_page, sources)
-                written.append(_write_text(files, self.page, page))
-            if self.markdown is not None:
-                written.append(_write_text(files, self.markdown, render_markdown(report)))
-            if self.junit is not None:
-                from mptctl.report.documents.ci import render_junit
 
-                written.append(_write_text(files, self.junit, render_junit(report)))
-            if self.flips is not None:
-                written.append(_write_text(files, self.flips, flips_csv(flips)))
-        return written
+def _page(*content: Any) -> str:
+    """The HTML page of a comparison; the modules that make it are imported when they are needed."""
+    from mptctl.report.documents.flips_page import render_html
+
+    return render_html(*content)
+
+
+def junit_xml(report: FlipReport | LabelledReport) -> str:
+    """The JUnit XML of a gate; the module that makes it is imported when it is needed."""
+    from mptctl.report.documents.ci import render_junit
+
+    return render_junit(report)
 
 
 def _picture_reader(

@@ -44,6 +44,15 @@ def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]]) -> 
 
 def disagree_document(report: DisagreeReport) -> Document:
     """The document of where two models' predictions differ, and what it takes to decide a limit."""
+    classes = _first_rows(
+        "Predictions of OLD",
+        report.by_class,
+        [
+            Column("OLD", lambda row: shown(row.old)),
+            Column("differ", lambda row: f"{row.disagreements.count:,} / {row.n:,}"),
+            Column("share", lambda row: percent(row.disagreements.rate)),
+        ],
+    )
     pairs = _first_rows(
         "Predictions that differ",
         report.pairs,
@@ -58,23 +67,24 @@ def disagree_document(report: DisagreeReport) -> Document:
         report.slices,
         [
             Column("slice", lambda row: slice_name(row.by)),
-            Column("differ", lambda row: f"{row.differ.count:,} / {row.differ.of:,}"),
-            Column("share", lambda row: percent(row.differ.value)),
+            Column("differ", lambda row: f"{row.disagreements.count:,} / {row.n:,}"),
+            Column("share", lambda row: percent(row.disagreements.rate)),
         ],
     )
     strata = _first_rows(
         "Strata",
-        report.strata if len(report.strata) > 1 else [],
+        report.drawn.strata if len(report.drawn.strata) > 1 else [],
         [
             Column("stratum", lambda row: row.name),
-            Column("rows", lambda row: f"{row.rows:,}"),
-            Column("drawn", lambda row: f"{row.drawn:,}"),
+            Column("rows", lambda row: f"{row.disagreements:,}"),
+            Column("drawn", lambda row: f"{row.count:,}"),
         ],
     )
-    count, of, share = report.differ.count, int(report.differ.of), percent(report.differ.value)
-    head = f"{count:,} of {of:,} predictions differ ({share}); no other sample can flip."
-    sentences = notes(_plan_sentences(report.plan))
-    return Document([*pairs, *slices, *strata, *sentences, Note(head, "strong", whole=True)], title=head)
+    count, share = report.disagreements.count, percent(report.disagreements.rate)
+    head = f"{count:,} of {report.n:,} predictions differ ({share}); no other sample can flip."
+    sentences = notes(_plan_sentences(report.labels))
+    head_note = Note(head, "strong", whole=True)
+    return Document([*classes, *pairs, *slices, *strata, *sentences, head_note], title=head)
 
 
 def _plan_sentences(plan: LabelPlan | None) -> list[str]:
@@ -82,18 +92,19 @@ def _plan_sentences(plan: LabelPlan | None) -> list[str]:
     if plan is None:
         return []
     shows = f"at {100 * plan.confidence:.10g} %"
-    limit, power = f"the limit of {100 * plan.limit:g} %", "with 80 % probability if half as many flip"
-    if plan.labels == 0:
+    limit = f"the limit of {100 * plan.for_limit:g} %"
+    power = f"with {100 * plan.power:g} % probability if half as many flip"
+    if plan.needed == 0:
         return [
             f"No label is needed: so few predictions differ that {limit} is kept {shows}, whatever flips."
         ]
-    if plan.labels is None:
+    if plan.needed is None:
         first = f"Not even all labels show {shows} that {limit} is kept, {power}: it takes more traffic."
     else:
         first = (
-            f"{plan.labels:,} labels of these, in random order, show {shows} that {limit} is kept, {power}."
+            f"{plan.needed:,} labels of these, in random order, show {shows} that {limit} is kept, {power}."
         )
-    many = "more than 10^9" if plan.random_labels is None else f"{plan.random_labels:,}"
+    many = "more than 10^9" if plan.random_needed is None else f"{plan.random_needed:,}"
     return [first, f"Labels of a random sample of all traffic: {many}."]
 
 
@@ -101,18 +112,16 @@ def verdict_of_labels(report: LabelledReport) -> str:
     """The verdict and its limits in one line; without a limit the line gives the rate of negative flips."""
     if report.gate.checks:
         return f"{gate_state(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
-    flips, level = report.negative_flips, f"{100 * report.confidence:.10g}"
     return (
-        f"negative flips per sample {percent(flips.value)}  ({report.labelled:,} labels, {level} % interval "
-        f"{format_interval(flips.population)[:-2]})"
+        f"negative flips per sample {percent(report.flips.rate)}  ({report.labelled:,} labels, 95 % interval "
+        f"{format_interval(report.flips.ci95)[:-2]})"
     )
 
 
 def labelled_document(report: LabelledReport) -> Document:
     """The document of what labels say of a replacement: rates, slices and the verdict."""
-    level = f"{100 * report.confidence:.10g} % interval"
     rates: list[tuple[str, LabelledShare]] = [
-        ("negative flips per sample", report.negative_flips),
+        ("negative flips per sample", report.flips),
         ("positive flips per sample", report.positive_flips),
         ("change of accuracy", report.accuracy_change),
     ]
@@ -121,11 +130,11 @@ def labelled_document(report: LabelledReport) -> Document:
         [
             Column("", lambda row: row[0]),
             Column("labels", lambda row: f"{row[1].count:,}"),
-            Column("estimate", lambda row: percent(row[1].value)),
-            Column("in this traffic", lambda row: format_interval(row[1].drawn)),
-            Column("in such traffic", lambda row: format_interval(row[1].population)),
+            Column("estimate", lambda row: percent(row[1].rate)),
+            Column("in this traffic", lambda row: format_interval(row[1].ci95_this_traffic)),
+            Column("in such traffic", lambda row: format_interval(row[1].ci95)),
         ],
-        title=f"Flips, with the {level} that {report.labelled:,} labels allow",
+        title=f"Flips, with the 95 % interval that {report.labelled:,} labels allow",
         legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
         "stand for, by which a limit is decided.",
     )
@@ -134,19 +143,19 @@ def labelled_document(report: LabelledReport) -> Document:
         report.slices,
         [
             Column("slice", lambda row: slice_name(row.by)),
-            Column("labelled", lambda row: f"{row.labelled:,} of {row.differ:,}"),
-            Column("negative flips", lambda row: percent(row.negative_flips.value)),
-            Column("in such traffic", lambda row: format_interval(row.negative_flips.population)),
+            Column("labelled", lambda row: f"{row.labelled:,} of {row.disagreements:,}"),
+            Column("negative flips", lambda row: percent(row.flips.rate)),
+            Column("in such traffic", lambda row: format_interval(row.flips.ci95)),
         ],
     )
     sentences = [
-        f"{report.differ:,} of {report.n:,} predictions differ; {report.labelled:,} of {report.drawn:,} "
-        f"drawn rows are labelled, {report.unsure:,} of them unsure.",
+        f"{report.disagreements:,} of {report.n:,} predictions differ; {report.labelled:,} of "
+        f"{report.drawn.count:,} drawn rows are labelled, {report.unsure:,} of them unsure.",
         f"NFR n/a: {report.nfr_reason}." if report.nfr_reason else "NFR: the negative flips per sample.",
     ]
     if report.looks == "any":
         sentences.append("The intervals hold after every label.")
-    elif report.labelled < report.differ:
+    elif report.labelled < report.disagreements:
         sentences.append(
             "The intervals are for one look, after a fixed number of labels; --looks any for more."
         )

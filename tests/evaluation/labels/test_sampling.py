@@ -169,7 +169,7 @@ def test_both_populations() -> None:
 def test_a_plan_decides_with_the_probability_that_it_names() -> None:
     rows, total, limit = 246, 4650, 0.02
     plan = plan_labels(rows, total, limit, 0.95)
-    assert plan.labels is not None and plan.random_labels is not None
+    assert plan.needed is not None and plan.random_needed is not None
     true = round(total * limit / 2)
 
     def power(labels: int) -> float:
@@ -180,14 +180,14 @@ def test_a_plan_decides_with_the_probability_that_it_names() -> None:
         ]
         return float(hypergeom.pmf(found, rows, true, labels)[np.array(ends) <= limit].sum())
 
-    assert power(plan.labels) >= 0.8 > power(plan.labels - 8)
-    found = np.arange(plan.random_labels + 1)
-    ends = np.array([share_interval((0, each), plan.random_labels, TAIL)[1] for each in found.tolist()])
-    assert binom.pmf(found, plan.random_labels, limit / 2)[ends <= limit].sum() >= 0.8
-    assert plan_labels(30, 4650, 0.02, 0.95).labels == 0  # 30 of 4,650 are within 2 %, whatever flips
+    assert power(plan.needed) >= 0.8 > power(plan.needed - 8)
+    found = np.arange(plan.random_needed + 1)
+    ends = np.array([share_interval((0, each), plan.random_needed, TAIL)[1] for each in found.tolist()])
+    assert binom.pmf(found, plan.random_needed, limit / 2)[ends <= limit].sum() >= 0.8
+    assert plan_labels(30, 4650, 0.02, 0.95).needed == 0  # 30 of 4,650 are within 2 %, whatever flips
     # Of 2,000 samples none flips: the upper limit is 0.20 %, so that no labels show 0.05 %.
-    assert plan_labels(200, 2000, 0.0005, 0.95).labels is None
-    assert plan_labels(200, 400, 0.02, 0.95).labels is None  # 400 samples are too few, all labelled
+    assert plan_labels(200, 2000, 0.0005, 0.95).needed is None
+    assert plan_labels(200, 400, 0.02, 0.95).needed is None  # 400 samples are too few, all labelled
 
 
 def test_a_sequence_of_samples_is_wrong_as_rarely_as_said() -> None:

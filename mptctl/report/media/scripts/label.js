@@ -43,7 +43,7 @@ const cell = text => `"${text.replace(/^(?='*[=+\-@])/, "'").replace(/"/g, '""')
 function save() {
   const lines = rows.map((row, i) => [row.id, `${draw}-${i}`, labels[i] ?? ""].map(cell).join(","));
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([["id,fingerprint,label", ...lines, ""].join("\n")], { type: "text/csv" }));
+  link.href = URL.createObjectURL(new Blob([["id,draw,label", ...lines, ""].join("\n")], { type: "text/csv" }));
   link.download = "labelled.csv";
   link.click();
 }
