@@ -92,7 +92,10 @@ class TuneReport(Model):
     def budget(self) -> Budget:
         """The limit that the choice has to keep, with its confidence and the number of epochs."""
         return Budget(
-            self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence, max(1, self.epochs)
+            max_nfr=self.max_nfr,
+            max_er_increase=self.max_er_increase,
+            confidence=Budget.confidence if self.confidence is None else self.confidence,
+            epochs=max(1, self.epochs),  # 0 with optim.epochs=0, which trains nothing
         )
 
     @property
