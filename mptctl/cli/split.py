@@ -136,7 +136,7 @@ def _write_page(path: Path, split: Split, summary: SplitSummary) -> None:
 def _print_pictures_apart(split: Split, summary: SplitSummary) -> None:
     """List pictures that were kept out, identical ones, and files that were passed over."""
     _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
-    _print_lines(list_identical(summary.duplicates))
+    _print_lines(f"identical: {line}" for line in list_identical(summary.duplicates))
     root = split.manifest.root
     if split.file.source == "imagefolder" and root is not None:
         _print_lines(find_passed_over(root, find_part_folders(root)).lines())
