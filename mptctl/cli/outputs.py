@@ -104,9 +104,7 @@ class Outputs:
         taken: list[tuple[_Output, Path]] = []
         for output in self._files:
             target = _target(output)
-            for source in inputs:
-                if os.path.isfile(source) and _is_same_file(source, target):
-                    raise UsageError(f"{output}: is read by this call ({source}); name another file")
+            _refuse_input(output, target, inputs)
             if target.exists() and not target.is_file():
                 continue  # a stream, which takes whatever is written
             _refuse_kept(output, target)
@@ -115,12 +113,10 @@ class Outputs:
                     f"{output}: would lie among the parts of {folders[target.parent]}, and be read with "
                     "them; name another folder"
                 )
-            for other, place in taken:
-                if (
-                    target in (place, *place.parents)
-                    or place in target.parents
-                    or _is_same_file(target, place)
-                ):
+            for other, other_target in taken:
+                is_in_other = other_target in (target, *target.parents)
+                is_other_in_it = target in other_target.parents
+                if is_in_other or is_other_in_it or _is_same_file(target, other_target):
                     raise UsageError(f"{output}: is in the way of {other}; name another file")
             taken.append((output, target))
         for output, _ in taken:
@@ -175,8 +171,18 @@ def _holds_parts(path: Path) -> bool:
     return os.path.isdir(path) and is_predictions_file(path) and has_predictions(path)
 
 
+def _refuse_input(output: _Output, target: Path, inputs: Sequence[Path]) -> None:
+    """Raise UsageError for an output whose file is an input."""
+    for source in inputs:
+        if os.path.isfile(source) and _is_same_file(source, target):
+            raise UsageError(f"{output}: is read by this call ({source}); name another file")
+
+
 def _refuse_kept(output: _Output, target: Path) -> None:
-    """Refuse a read-only file, and a name that mptctl keeps for itself in a folder with another such name."""
+    """Raise UsageError for a read-only file, and for a file of a run, a search, a split or a packed copy.
+
+    A name such as ``split.json`` counts as such a file only beside another one.
+    """
     if target.exists() and (not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222):
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
     if output.is_ours or not is_kept(target.name) or not os.path.isdir(target.parent):
