@@ -25,13 +25,11 @@ class _Output:
         option: the flag that names the file.
         path: of the file.
         endings: that its name may have; empty: any.
-        is_ours: whether it belongs to a folder that mptctl keeps.
     """
 
     option: str
     path: Path
     endings: tuple[str, ...] = ()
-    is_ours: bool = False
 
     def __str__(self) -> str:
         return f"{self.option} {self.path}"
@@ -68,16 +66,13 @@ class Outputs:
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
         return self.add_file(option, path)
 
-    def add_folder(
-        self, option: str, folder: Path | None, names: Iterable[str], *, is_ours: bool = False
-    ) -> Self:
+    def add_folder(self, option: str, folder: Path | None, names: Iterable[str]) -> Self:
         """Add files in a folder, by their names; nothing is added where the folder is None.
 
         Args:
             option: the flag that names the folder.
             folder: of the files.
             names: of the files.
-            is_ours: whether it is a folder that mptctl keeps.
 
         Raises:
             UsageError: something is there that is no folder.
@@ -86,7 +81,7 @@ class Outputs:
             return self
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
-        self._files += [_Output(option, folder / name, is_ours=is_ours) for name in names]
+        self._files += [_Output(option, folder / name) for name in names]
         return self
 
     def check(self, inputs: Sequence[Path]) -> None:
@@ -185,7 +180,7 @@ def _refuse_kept(output: _Output, target: Path) -> None:
     """
     if target.exists() and (not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222):
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
-    if output.is_ours or not is_kept(target.name) or not os.path.isdir(target.parent):
+    if not is_kept(target.name) or not os.path.isdir(target.parent):
         return
     if any(is_kept(name) for name in os.listdir(target.parent) if name != target.name):
         raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")

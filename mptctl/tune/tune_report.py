@@ -24,8 +24,6 @@ TRIALS_NAME = "trials.json"
 BEST_NAME = "best.yaml"
 # The file in the folder of a trial with the traceback of an unexpected error.
 ERROR_NAME = "error.txt"
-# The begin of the first line of the chosen recipe.
-HEADLINE = "# Chosen by mptctl tune"
 
 
 class Trial(Model):
@@ -111,18 +109,12 @@ class TuneReport(Model):
 
 
 def is_search(folder: Path) -> bool:
-    """Tells whether a folder holds a search, by its ``trials.json``, or else by its ``best.yaml``."""
+    """Tells whether a folder holds a search, by its ``trials.json``."""
     try:
         content = json.loads((folder / TRIALS_NAME).read_bytes())
-        if isinstance(content, dict) and {"search", "trials", "split_fingerprint"} <= content.keys():
-            return True
     except (OSError, ValueError, RecursionError):
-        pass
-    try:
-        with open(folder / BEST_NAME, "rb") as file:
-            return file.readline(len(HEADLINE)) == HEADLINE.encode()
-    except OSError:
         return False
+    return isinstance(content, dict) and {"search", "trials", "split_fingerprint"} <= content.keys()
 
 
 def is_trial(folder: Path) -> bool:
