@@ -102,13 +102,15 @@ def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -
         MptctlError: as `make_split`.
     """
     old_names = None if asked.old_classes is None else read_names(asked.old_classes, "--old-classes")
+    # Settings of the division have the names of `make_split`'s arguments, but for those of the place.
+    division = asked.model_dump(include=DivisionSettings.model_fields.keys() - {"source", "kind"})
     try:
         with progress_bars() as progress:
             return make_split(
                 place.source,
                 run_root=asked.run_root,
                 data_root=place.root,
-                place=place.place,
+                place=place.table_or_shards,
                 columns=columns,
                 old_fraction=0.5 if asked.old_fraction is None else asked.old_fraction,
                 old_names=old_names,
@@ -117,7 +119,7 @@ def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -
                 overwrite=asked.overwrite,
                 download=asked.download,
                 progress=progress,
-                **asked.model_dump(include=DivisionSettings.model_fields.keys() - {"source", "kind"}),
+                **division,
             )
     except BadPictures as error:
         _print_lines(error.problems)
