@@ -9,7 +9,7 @@ from mptctl.data.further_columns import columns_path
 from mptctl.evaluation.evaluate import ComparisonRequest
 from mptctl.evaluation.evaluate_request import ComparedSettings
 from mptctl.evaluation.pairing.class_map import read_class_map
-from mptctl.evaluation.pairing.pairs import ALL
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.slices.ranking import MIN_SLICE, SliceRequest, slice_columns
 from mptctl.files import read_names
 from mptctl.inference.named_models import NamedModels
@@ -25,10 +25,13 @@ def read_comparison(asked: ComparedSettings, min_slice: int = MIN_SLICE) -> Comp
     Raises:
         UsageError, DataError: a setting or a file that cannot be used.
     """
-    file = asked.old_classes_file
-    old_classes = None if asked.old_classes is None else ALL
+    old_classes: GivenClasses = None
+    if asked.old_classes_file is not None:
+        old_classes = read_names(asked.old_classes_file, "--old-classes")
+    elif asked.old_classes is not None:
+        old_classes = ALL
     return ComparisonRequest(
-        old_classes=old_classes if file is None else read_names(file, "--old-classes"),
+        old_classes=old_classes,
         class_map=None if asked.class_map is None else read_class_map(asked.class_map),
         slicing=SliceRequest(
             by=slice_columns(asked.by),

@@ -18,7 +18,7 @@ from mptctl.errors import GateFailed, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.evaluate_request import AloneSettings, EvaluateRequest, OutputSettings
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport, FlipReports
-from mptctl.evaluation.gate.gate_file import read_gate_file
+from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import make_release
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
@@ -30,19 +30,14 @@ from mptctl.report.documents.flips_files import FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
 
-# Settings that go with one model alone, and those that go with one NEW alone.
-FOR_ONE_MODEL = {
-    "old",
-    "news",
-    "run_root",
-    "data_root",
-    "as_json",
-    "report",
-    "device",
-    "full",
-    *AloneSettings.model_fields,
-}
-FOR_ONE_UPDATE = {"labels", *OutputSettings.model_fields}
+# Settings that one model alone has too; all others need NEW.
+ALSO_ALONE = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
+# Settings that only one model alone has.
+ONLY_ALONE = set(AloneSettings.model_fields)
+# Settings that need --labels.
+ONLY_WITH_LABELS = {"max_flip_rate", "pictures"}
+# Settings that do not go with several NEW.
+ONLY_ONE_UPDATE = {"labels", *OutputSettings.model_fields}
 
 
 def evaluate(asked: EvaluateRequest) -> None:
@@ -81,13 +76,13 @@ def _refuse_misplaced(asked: EvaluateRequest) -> None:
         if name not in asked.model_fields_set:
             continue
         flag = asked.flag_names(name)[0]
-        if not asked.news and name not in FOR_ONE_MODEL:
+        if not asked.news and name not in ALSO_ALONE | ONLY_ALONE:
             raise UsageError(f"{flag}: is for a comparison; name NEW, the replacement, as well")
-        if asked.news and name in AloneSettings.model_fields:
+        if asked.news and name in ONLY_ALONE:
             raise UsageError(f"{flag}: is for one model alone; name OLD or NEW alone")
-        if asked.labels is None and name in ("max_flip_rate", "pictures"):
+        if asked.labels is None and name in ONLY_WITH_LABELS:
             raise UsageError(f"{flag}: is for traffic with few labels; give --labels FILE too, or --max-nfr")
-        if len(asked.news) > 1 and name in FOR_ONE_UPDATE:
+        if len(asked.news) > 1 and name in ONLY_ONE_UPDATE:
             raise UsageError(
                 f"{flag}: is for one NEW, and {len(asked.news)} are given; evaluate one at a time"
             )
@@ -116,7 +111,7 @@ def _compare_with_each(asked: EvaluateRequest) -> dict[str, FlipReport]:
             if loaded.split is not None:
                 report = report.model_copy(update={"class_labels": loaded.split.file.class_labels or {}})
             _write_outputs(asked, files, request.today, loaded, report)
-            reports[new] = report.with_flips(SHOWN_FLIPS)
+            reports[new] = report.with_flips(SHOWN_FLIPS)  # the files may list more
     return reports
 
 
@@ -126,29 +121,43 @@ def _read_request(asked: EvaluateRequest, files: FlipFiles) -> ComparisonRequest
     Raises:
         UsageError, DataError: a setting or a file cannot be used.
     """
-    percents = {kind.key: getattr(asked, kind.key) for kind in LIMITS}
-    limits = Limits(
+    limits = _limits_of(asked)
+    gate_file = None if asked.gate_file is None else read_gate_file(asked.gate_file)
+    if gate_file is not None:
+        _refuse_flags_beside(gate_file, asked)
+    request = read_comparison(asked, asked.min_slice)
+    if gate_file is None:
+        _refuse_flags_without_use(asked, limits, request)
+    listed_flips = SHOWN_FLIPS if files.page is None else MOST_FLIPS
+    if files.flips is not None or asked.append_history is not None:
+        listed_flips = sys.maxsize  # the CSV file and the history take all flips
+    return replace(request, limits=limits, gate_file=gate_file, listed_flips=listed_flips)
+
+
+def _limits_of(asked: EvaluateRequest) -> Limits:
+    """The limits of the gate that flags set.
+
+    Raises:
+        UsageError: a limit is out of its range.
+    """
+    percents = {limit.key: getattr(asked, limit.key) for limit in LIMITS}
+    return Limits(
         **{key: percent / 100 for key, percent in percents.items() if percent is not None},
         confidence=asked.confidence,
         looks=asked.looks,
         allow_identical=asked.allow_identical,
         allow_unfinished=asked.allow_unfinished,
     )
-    gate_file = None if asked.gate_file is None else read_gate_file(asked.gate_file)
-    if gate_file is not None:
-        if asked.old_classes is not None:
-            gate_file.refuse_flag("--old-classes", "old_classes: [cat, dog]")
-        if asked.allow_identical:
-            gate_file.refuse_flag("--allow-identical", "allow: [identical]")
-        if asked.allow_unfinished:
-            gate_file.refuse_flag("--allow-unfinished", "allow: [unfinished]")
-    request = read_comparison(asked, asked.min_slice)
-    if gate_file is None:
-        _refuse_flags_without_use(asked, limits, request)
-    worst = SHOWN_FLIPS if files.page is None else MOST_FLIPS
-    if files.flips is not None or asked.append_history is not None:
-        worst = sys.maxsize  # the CSV file and the history take all flips
-    return replace(request, limits=limits, gate_file=gate_file, worst=worst)
+
+
+def _refuse_flags_beside(gate_file: GateFile, asked: EvaluateRequest) -> None:
+    """Raise UsageError for a flag in whose place a gate file has a key."""
+    if asked.old_classes is not None:
+        gate_file.refuse_flag("--old-classes", "old_classes: [cat, dog]")
+    if asked.allow_identical:
+        gate_file.refuse_flag("--allow-identical", "allow: [identical]")
+    if asked.allow_unfinished:
+        gate_file.refuse_flag("--allow-unfinished", "allow: [unfinished]")
 
 
 def _refuse_flags_without_use(asked: EvaluateRequest, limits: Limits, request: ComparisonRequest) -> None:

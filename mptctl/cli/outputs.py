@@ -25,13 +25,11 @@ class _Output:
         option: the flag that names the file.
         path: of the file.
         endings: that its name may have; empty: any.
-        is_ours: whether it belongs to a folder that mptctl keeps.
     """
 
     option: str
     path: Path
     endings: tuple[str, ...] = ()
-    is_ours: bool = False
 
     def __str__(self) -> str:
         return f"{self.option} {self.path}"
@@ -68,16 +66,13 @@ class Outputs:
             raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
         return self.add_file(option, path)
 
-    def add_folder(
-        self, option: str, folder: Path | None, names: Iterable[str], *, is_ours: bool = False
-    ) -> Self:
+    def add_folder(self, option: str, folder: Path | None, names: Iterable[str]) -> Self:
         """Add files in a folder, by their names; nothing is added where the folder is None.
 
         Args:
             option: the flag that names the folder.
             folder: of the files.
             names: of the files.
-            is_ours: whether it is a folder that mptctl keeps.
 
         Raises:
             UsageError: something is there that is no folder.
@@ -86,7 +81,7 @@ class Outputs:
             return self
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
-        self._files += [_Output(option, folder / name, is_ours=is_ours) for name in names]
+        self._files += [_Output(option, folder / name) for name in names]
         return self
 
     def check(self, inputs: Sequence[Path]) -> None:
@@ -104,9 +99,7 @@ class Outputs:
         taken: list[tuple[_Output, Path]] = []
         for output in self._files:
             target = _target(output)
-            for source in inputs:
-                if os.path.isfile(source) and _is_same_file(source, target):
-                    raise UsageError(f"{output}: is read by this call ({source}); name another file")
+            _refuse_input(output, target, inputs)
             if target.exists() and not target.is_file():
                 continue  # a stream, which takes whatever is written
             _refuse_kept(output, target)
@@ -115,12 +108,10 @@ class Outputs:
                     f"{output}: would lie among the parts of {folders[target.parent]}, and be read with "
                     "them; name another folder"
                 )
-            for other, place in taken:
-                if (
-                    target in (place, *place.parents)
-                    or place in target.parents
-                    or _is_same_file(target, place)
-                ):
+            for other, other_target in taken:
+                is_in_other = other_target in (target, *target.parents)
+                is_other_in_it = target in other_target.parents
+                if is_in_other or is_other_in_it or _is_same_file(target, other_target):
                     raise UsageError(f"{output}: is in the way of {other}; name another file")
             taken.append((output, target))
         for output, _ in taken:
@@ -175,11 +166,21 @@ def _holds_parts(path: Path) -> bool:
     return os.path.isdir(path) and is_predictions_file(path) and has_predictions(path)
 
 
+def _refuse_input(output: _Output, target: Path, inputs: Sequence[Path]) -> None:
+    """Raise UsageError for an output whose file is an input."""
+    for source in inputs:
+        if os.path.isfile(source) and _is_same_file(source, target):
+            raise UsageError(f"{output}: is read by this call ({source}); name another file")
+
+
 def _refuse_kept(output: _Output, target: Path) -> None:
-    """Refuse a read-only file, and a name that mptctl keeps for itself in a folder with another such name."""
+    """Raise UsageError for a read-only file, and for a file of a run, a search, a split or a packed copy.
+
+    A name such as ``split.json`` counts as such a file only beside another one.
+    """
     if target.exists() and (not os.access(target, os.W_OK) or not target.stat().st_mode & 0o222):
         raise UsageError(f"{output}: is read-only; name another file, or make it writable")
-    if output.is_ours or not is_kept(target.name) or not os.path.isdir(target.parent):
+    if not is_kept(target.name) or not os.path.isdir(target.parent):
         return
     if any(is_kept(name) for name in os.listdir(target.parent) if name != target.name):
         raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")

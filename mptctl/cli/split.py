@@ -36,13 +36,8 @@ def split_pictures(asked: SplitSettings) -> None:
         UsageError: flags that cannot be used, or a run is being written that --overwrite would disturb.
         MptctlError: as `find_place`, `make_split` and `read_class_labels`.
     """
-    run_root = asked.run_root
-    written_now = list_held_folders(run_root) if asked.overwrite else []
-    if written_now:
-        raise UsageError(
-            f"--overwrite: {written_now[0]} is being written, and its split may not be replaced meanwhile; "
-            "wait for it, or use another --run-root"
-        )
+    if asked.overwrite:
+        _refuse_running_runs(asked.run_root)
     _check_outputs(asked)
     columns = columns_by_role(asked.column, ROLES)
     place = find_place(asked.source, asked.data_root, asked.kind)
@@ -51,23 +46,30 @@ def split_pictures(asked: SplitSettings) -> None:
         typer.echo(f"{asked.source}: {place.description}", err=True)
     if place.root is not None:
         warn(warn_of_incomplete_copy(place.root, "then split with --overwrite"))
-    is_kept = (run_root / SPLIT_NAME).exists() and not asked.overwrite
-    # Read first: a file that is refused leaves no split behind.
-    names = {} if asked.class_labels is None else read_class_labels(asked.class_labels)
+    is_kept = (asked.run_root / SPLIT_NAME).exists() and not asked.overwrite
+    # Read before the split is made: a file that is refused leaves no split behind.
+    labels_in_file = {} if asked.class_labels is None else read_class_labels(asked.class_labels)
     split = _make_or_load(asked, place, columns)
-    notes: list[str] = []
+    notes_on_labels: list[str] = []
     if asked.class_labels is not None:
-        labels, notes = choose_class_labels(names, split.classes.names, asked.class_labels)
+        labels, notes_on_labels = choose_class_labels(labels_in_file, split.classes.names, asked.class_labels)
         split = label_classes(split, labels)
     summary = summarise(split, kept=is_kept)
-    summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
-    _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
-    _print_lines(list_identical(summary.duplicates))
-    if place.source == "imagefolder" and split.manifest.root is not None:
-        _print_lines(find_passed_over(split.manifest.root, find_part_folders(split.manifest.root)).lines())
+    summary = summary.model_copy(update={"notes": [*summary.notes, *notes_on_labels]})
+    _print_pictures_apart(split, summary)
     if asked.report is not None:
         _write_page(asked.report, split, summary)
     show(summary, "split:split_document", as_json=asked.as_json)
+
+
+def _refuse_running_runs(run_root: Path) -> None:
+    """Raise UsageError if a run of the split that would be replaced is being written."""
+    held = list_held_folders(run_root)
+    if held:
+        raise UsageError(
+            f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; "
+            "wait for it, or use another --run-root"
+        )
 
 
 def _check_outputs(asked: SplitSettings) -> None:
@@ -100,13 +102,15 @@ def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -
         MptctlError: as `make_split`.
     """
     old_names = None if asked.old_classes is None else read_names(asked.old_classes, "--old-classes")
+    # Settings of the division have the names of `make_split`'s arguments, but for those of the place.
+    division = asked.model_dump(include=DivisionSettings.model_fields.keys() - {"source", "kind"})
     try:
         with progress_bars() as progress:
             return make_split(
                 place.source,
                 run_root=asked.run_root,
                 data_root=place.root,
-                place=place.place,
+                place=place.table_or_shards,
                 columns=columns,
                 old_fraction=0.5 if asked.old_fraction is None else asked.old_fraction,
                 old_names=old_names,
@@ -115,7 +119,7 @@ def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -
                 overwrite=asked.overwrite,
                 download=asked.download,
                 progress=progress,
-                **asked.model_dump(include=DivisionSettings.model_fields.keys() - {"source", "kind"}),
+                **division,
             )
     except BadPictures as error:
         _print_lines(error.problems)
@@ -129,6 +133,15 @@ def _write_page(path: Path, split: Split, summary: SplitSummary) -> None:
     with writing(path) as stream:
         stream.write(split_page(split, summary, sys.argv).encode())
     typer.echo(f"wrote {path}", err=True)
+
+
+def _print_pictures_apart(split: Split, summary: SplitSummary) -> None:
+    """List pictures that were kept out, identical ones, and files that were passed over."""
+    _print_lines(f"kept out: {problem}" for problem in summary.quarantined)
+    _print_lines(f"identical: {line}" for line in list_identical(summary.duplicates))
+    root = split.manifest.root
+    if split.file.source == "imagefolder" and root is not None:
+        _print_lines(find_passed_over(root, find_part_folders(root)).lines())
 
 
 def _print_lines(lines: Iterable[str]) -> None:

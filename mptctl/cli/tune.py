@@ -12,14 +12,12 @@ from rich.console import Console
 from mptctl.cli.budget import refuse_without_budget
 from mptctl.cli.dry_run_lines import describe_dry_run
 from mptctl.cli.messages import next_command
-from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.cli.train import Inputs, read_inputs
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.methods.rows import chosen_mpt_method, refuse_unused_keys, row_of
-from mptctl.models.ownership import run_folder
+from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, parse_key_axis
@@ -56,7 +54,8 @@ def tune_k(asked: TuneSettings) -> None:
     refs = asked.refs or ["ref"]
     inputs = read_inputs(asked, teachers=[asked.old, *refs], method=asked.method)
     folder = run_folder(asked.run_root, asked.name or "tune")
-    _check_outputs(asked, [asked.old, *refs])
+    if asked.recipe is not None and Path(asked.recipe).expanduser().is_file():
+        refuse_own_inputs(folder, [Path(asked.recipe)])
     keys = {
         "method.name": asked.method or chosen_mpt_method(inputs.recipe.method),
         "runtime.cache_teachers": asked.cache_teachers,
@@ -117,15 +116,6 @@ def _choose_budget(asked: TuneSettings) -> Budget:
     refuse_without_budget(asked.max_nfr, asked.confidence)
     given = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
     return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
-
-
-def _check_outputs(asked: TuneSettings, models: list[str]) -> None:
-    """Refuse files of the search that would overwrite an input or go through a link, before any computing."""
-    inputs = files_read_for(models, asked.run_root)
-    if asked.recipe:
-        inputs.append(Path(asked.recipe).expanduser())
-    folder = asked.run_root / (asked.name or "tune")
-    Outputs().add_folder("tune", folder, SEARCH_FILES, is_ours=True).check(inputs)
 
 
 def _gpus_per_trial(recipe: Recipe) -> float:

@@ -117,10 +117,10 @@ def resize_picture(
         return picture
     old_height, old_width, channels = picture.shape
     row = channels * old_width
-    # Torch is faster with the channels last in memory, which this first stride shows it of a single picture.
-    image = picture.contiguous().as_strided(
-        (1, channels, old_height, old_width), (row * old_height, 1, row, channels)
-    )
+    # A view as a batch of one, with channels first in the shape and last in memory, where torch is faster. A
+    # stride of a whole picture for the batch is what torch knows this layout by.
+    strides = (row * old_height, 1, row, channels)
+    image = picture.contiguous().as_strided((1, channels, old_height, old_width), strides)
     resized = torch.nn.functional.interpolate(
         image, (height, width), mode=interpolation, align_corners=False, antialias=True
     )

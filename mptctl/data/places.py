@@ -23,13 +23,13 @@ class Place:
     Attributes:
         source: name of the source.
         root: folder that the pictures are below; None for the embedded sources.
-        place: the table, or the pattern of shards; None for other sources.
+        table_or_shards: path of the table, or pattern of the shards; None for other sources.
         description: what was recognised, for a message; "" where the argument is a name.
     """
 
     source: Source
     root: Path | None
-    place: str | None = None
+    table_or_shards: str | None = None
     description: str = ""
 
 

@@ -162,7 +162,7 @@ def list_identical(duplicates: Duplicates | None) -> list[str]:
     lines = []
     for pictures in duplicates.listed[:LISTED]:
         members = [f"{picture.id} ({picture.part}, {picture.label})" for picture in pictures]
-        lines.append(f"identical: {', '.join(members)}")
+        lines.append(", ".join(members))
     more = len(duplicates.listed) - len(lines)
     return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
 

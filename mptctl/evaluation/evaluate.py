@@ -49,7 +49,7 @@ class ComparisonRequest:
         slicing: the parts of the test set whose flips are compared with the rest.
         gate_file: further limits, samples that must be kept, and waivers.
         today: the day by which waivers expire; default: today in UTC.
-        worst: how many flipped samples to list.
+        listed_flips: how many flipped samples to list.
         identical: old and new are known to be one model. Predictions with equal answers, classes and logits
             (`same_content`) count as one model's anyway.
         unfinished: a sentence on each of old and new whose run did not come to its end.
@@ -62,7 +62,7 @@ class ComparisonRequest:
     slicing: SliceRequest = field(default_factory=SliceRequest)
     gate_file: GateFile | None = None
     today: date = field(default_factory=today_in_utc)
-    worst: int = SHOWN_FLIPS
+    listed_flips: int = SHOWN_FLIPS
     identical: bool = False
     unfinished: Sequence[str] = ()
     warnings: Sequence[str] = ()
@@ -191,7 +191,7 @@ def _listed_flips(
     verdict: GateVerdict,
 ) -> list[FlippedSample]:
     """List the worst flips, each with its values in the columns of --by, waived and must_keep."""
-    flips = worst_flips(answers, request.worst)
+    flips = worst_flips(answers, request.listed_flips)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
     samples = slices.named([flip.id for flip in flips] if columns else [])
     return [

@@ -65,10 +65,11 @@ def support_labels(way: int, shot: int) -> Tensor:
 
 
 def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *, cosine: bool) -> Tensor:
-    """Fit a head, s w.f or s cos(w, f) without a bias, to each episode by SGD; return the queries' logits.
+    """Fit a head without a bias to each episode by SGD on the cross-entropy; return the queries' logits.
 
-    Weights stay in the span of the support features and the initial weights. So the descent runs in an
-    orthonormal basis of that span, with S + way numbers instead of D, and has the same result.
+    The logits of a feature f are s w.f or s cos(w, f), with the weights w of each class. The weights stay in
+    the span of the support features and the initial weights. So the descent runs in an orthonormal basis of
+    that span, with S + way numbers instead of D, and has the same result.
 
     Args:
         support: (E, S, D) float features.
@@ -94,11 +95,12 @@ def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *
         for start in range(0, order.shape[1], BATCH):
             batch, targets = pictures[:, start : start + BATCH], classes[:, start : start + BATCH]
             norm = w.norm(dim=2, keepdim=True)
-            rows = w / norm if cosine else w
-            error = (SCALE * batch @ rows.mT).softmax(dim=2) - targets
+            used = w / norm if cosine else w
+            # The gradient of the cross-entropy by the logits is softmax - targets; the rest is the chain rule.
+            error = (SCALE * batch @ used.mT).softmax(dim=2) - targets
             grad = (SCALE / batch.shape[1]) * error.mT @ batch
             if cosine:  # the derivative of w / |w|
-                grad = (grad - (grad * rows).sum(dim=2, keepdim=True) * rows) / norm
+                grad = (grad - (grad * used).sum(dim=2, keepdim=True) * used) / norm
             grad = grad + DECAY * w
             # As in torch's SGD, the first gradient is not dampened.
             velocity = grad if velocity is None else MOMENTUM * velocity + (1 - DAMPENING) * grad

@@ -108,7 +108,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 old_classes=ALL if all_are_old else listed,
                 class_map=None if class_map is None else read_class_map(Path(class_map)),
                 gate_file=GateFile().keeping(kept) if kept else None,
-                worst=len(models["old"]),  # keep every flip; the report chooses which to show
+                listed_flips=len(models["old"]),  # keep every flip; the report chooses which to show
             ),
             columns=replace(columns, keys=keys, metadata=metadata, id_name=id or "id"),
         )

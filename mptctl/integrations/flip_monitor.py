@@ -188,7 +188,7 @@ class FlipMonitor:
         labels = np.array([predictions[self._number_of_id[name]] for name in old.ids.tolist()], dtype=np.str_)
         new = build_predictions("new", old.ids, old.labels, labels, None, self._classes)
         with workspace():
-            report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
+            report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, listed_flips=0))
         self.history.append(report)
         if self._say is not None and rank() == 0:
             self._say(self.line())

@@ -59,30 +59,34 @@ class SliceColumns:
     def _write(self, scratch: Path, wanted: Sequence[str]) -> list[Path]:
         """Write the wanted columns of frames and metadata into a folder; return the files.
 
-        Metadata that is a file already is returned as it is.
+        A column is taken from the first frame that has it. Metadata that is a file is returned as it is.
         """
         known: list[str] = []
         files: list[Path] = []
         for number, (frame, ids) in enumerate(self.frames):
-            own = [name for name in wanted if name in column_names(frame) and name not in known]
+            taken = [name for name in wanted if name in column_names(frame) and name not in known]
             known += column_names(frame)
-            if own:
+            if taken:
                 files.append(scratch / f"columns{number}.parquet")
-                write_columns(files[-1], frame, own, ids, self.id_name)
+                write_columns(files[-1], frame, taken, ids, self.id_name)
         if isinstance(self.metadata, str | Path):
             return [*files, Path(self.metadata)]
         if self.metadata is not None:
-            if not is_frame(self.metadata):
-                raise UsageError(
-                    "metadata: neither a frame of pandas, polars or Arrow nor the path of a file"
-                )
-            names = column_names(self.metadata)
+            names = self._columns_of_metadata()
             known += names
             id_column = self.id_name if self.id_name in names else "id"
-            if further := [name for name in wanted if name in names and name != id_column]:
+            taken = [name for name in wanted if name in names and name != id_column]
+            if taken:
                 files.append(scratch / "metadata.parquet")
-                write_columns(files[-1], self.metadata, further, None, id_column)
-        absent = [name for name in wanted if name not in {*known, CLASS, CONFIDENCE}]
-        if known and absent and not self.files:
-            raise no_column(absent[0], known, "by")
+                write_columns(files[-1], self.metadata, taken, None, id_column)
+        if known and not self.files:  # columns of files are checked where the files are read
+            for name in wanted:
+                if name not in {*known, CLASS, CONFIDENCE}:
+                    raise no_column(name, known, "by")
         return files
+
+    def _columns_of_metadata(self) -> list[str]:
+        """The names of the columns of metadata; UsageError if it is no frame."""
+        if not is_frame(self.metadata):
+            raise UsageError("metadata: neither a frame of pandas, polars or Arrow nor the path of a file")
+        return column_names(self.metadata)

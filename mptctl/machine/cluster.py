@@ -87,11 +87,14 @@ def set_ray_environment(address: str | None) -> None:
     Args:
         address: of a cluster; None: Ray is started on this machine.
     """
+    variables = dict(ENVIRONMENT)
     if address is None:
-        chosen = LOCAL_ONLY | ({} if _has_token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
-    else:
-        chosen = WITH_TOKEN if _has_token_in_environment() or (Path.home() / TOKEN).is_file() else {}
-    for name, value in (ENVIRONMENT | chosen).items():
+        variables |= LOCAL_ONLY
+        if not _has_token_in_environment():
+            variables["RAY_AUTH_TOKEN"] = _OWN_TOKEN
+    elif _has_token_in_environment() or (Path.home() / TOKEN).is_file():
+        variables |= WITH_TOKEN
+    for name, value in variables.items():
         os.environ.setdefault(name, value)
     if not os.environ.get("MPTCTL_DEBUG"):
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # the board reports errors of trials

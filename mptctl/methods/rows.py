@@ -122,7 +122,7 @@ def mpt_method(distance: Distance, with_ref: bool = True) -> str:
 def chosen_mpt_method(recipe: MethodRecipe, distance: Distance | None = None, with_ref: bool = True) -> str:
     """The name of the MPT method of a given distance, else of the recipe's, else of KL divergence.
 
-    So a recipe that `tune` wrote needs no flag.
+    The recipe's distance is that of its method, so a recipe that `tune` wrote needs no flag.
     """
     return mpt_method(distance or distance_of(recipe.name) or "kl", with_ref)
 
@@ -161,16 +161,19 @@ def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
     Raises:
         UsageError: the run is too short; the message names the key that ends it and the value that it needs.
     """
-    optim, start = recipe.optim, start_epoch(recipe.method)
-    if not start:
-        return  # also a run of no steps
-    if optim.epochs <= start:
-        key, value, least = "optim.epochs", optim.epochs, start + 1
-    elif optim.max_steps is not None and optim.max_steps <= start * steps_per_epoch:
-        key, value, least = "optim.max_steps", optim.max_steps, start * steps_per_epoch + 1
-    else:
-        return
-    raise UsageError(
+    start = start_epoch(recipe.method)
+    optim = recipe.optim
+    if start and optim.epochs <= start:
+        raise _never_on_error(recipe, "optim.epochs", optim.epochs, start + 1)
+    first_step = start * steps_per_epoch
+    if start and optim.max_steps is not None and optim.max_steps <= first_step:
+        raise _never_on_error(recipe, "optim.max_steps", optim.max_steps, first_step + 1)
+
+
+def _never_on_error(recipe: Recipe, key: str, value: int, least: int) -> UsageError:
+    """Make the error of a run that a key of the recipe ends before its method begins."""
+    start = start_epoch(recipe.method)
+    return UsageError(
         f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch {start + 1} "
         f"(method.elodi_start_epoch {start}, counted from 0); set {key} to at least {least}"
     )

@@ -222,22 +222,30 @@ def remove_own(folder: Path, kind: FolderKind, but: Path | None = None) -> list[
     for item in sorted(folder.iterdir()):
         if item == but:
             continue
-        if item.is_symlink() or not item.is_dir():
-            if kind.is_file_of_ours(item.name):
-                item.unlink()
-            elif item.name != LOCK:
-                left.append(item.name)
-            continue
-        inner = kind.folder_of_ours(item.name)
-        if inner is None or not inner.marked(item):
-            left.append(f"{item.name}/")
-        elif inner.whole:
-            shutil.rmtree(item)
-        else:
-            left += [f"{item.name}/{name}" for name in remove_own(item, inner)]
-            (item / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):  # not empty: files that are not ours are left
-                item.rmdir()
+        if item.is_dir() and not item.is_symlink():
+            left += _remove_own_folder(item, kind.folder_of_ours(item.name))
+        elif kind.is_file_of_ours(item.name):
+            item.unlink()
+        elif item.name != LOCK:
+            left.append(item.name)
+    return left
+
+
+def _remove_own_folder(folder: Path, kind: FolderKind | None) -> list[str]:
+    """Remove a folder inside a folder of ours as far as it is ours; None: it is not.
+
+    Returns:
+        Paths of what stays, relative to the outer folder.
+    """
+    if kind is None or not kind.marked(folder):
+        return [f"{folder.name}/"]
+    if kind.whole:
+        shutil.rmtree(folder)
+        return []
+    left = [f"{folder.name}/{name}" for name in remove_own(folder, kind)]
+    (folder / LOCK).unlink(missing_ok=True)
+    with suppress(OSError):  # not empty: files that are not ours are left
+        folder.rmdir()
     return left
 
 
@@ -258,17 +266,22 @@ def _refuse_obstacles(folder: Path, kind: FolderKind) -> None:
             raise UsageError(
                 f"{item}: is a link, which nothing is written through; move it away, or use another --name"
             )
+        is_folder = stat.S_ISDIR(mode)
         inner = kind.folder_of_ours(item.name)
-        if inner is not None and stat.S_ISDIR(mode) and not inner.whole:
+        if is_folder and inner is not None and not inner.whole:
             _refuse_obstacles(item, inner)
-        is_no_file = kind.is_file_of_ours(item.name) and not stat.S_ISREG(mode)
+        if kind.is_file_of_ours(item.name) and not stat.S_ISREG(mode):
+            raise _obstacle_error(item, "file")
         # Only exact names count: the pattern of trials also fits files of others.
-        is_no_folder = item.name in kind.folders and not stat.S_ISDIR(mode)
-        if is_no_file or is_no_folder:
-            wanted = "file" if is_no_file else "folder"
-            raise UsageError(
-                f"{item}: is not the {wanted} that would be written; move it away, or use another --name"
-            )
+        if item.name in kind.folders and not is_folder:
+            raise _obstacle_error(item, "folder")
+
+
+def _obstacle_error(item: Path, wanted: str) -> UsageError:
+    """Make the error of an item that is in the place of a file or folder of ours."""
+    return UsageError(
+        f"{item}: is not the {wanted} that would be written; move it away, or use another --name"
+    )
 
 
 def _read_json_object(path: Path, *, first_line: bool = False) -> dict[str, Any]:

@@ -106,8 +106,8 @@ class RunDir:
                 f"{self.metrics}: cannot be read, so whether the run is finished is not known: "
                 f"{one_line(error)}"
             ) from error
-        ended = ends_as_finished(lines) if lines else not self.metrics.exists()
-        return ended and self.best.is_file()
+        is_imported = not self.metrics.exists()
+        return self.best.is_file() and (is_imported or ends_as_finished(lines))
 
     def refuse_unusable(self, existing: Existing) -> None:
         """Raise the UsageError that `locked` would raise; hold and change nothing."""
@@ -162,7 +162,10 @@ class RunDir:
             write_atomically(self.plugins / part.kept_name, part.source.encode())
 
     def replace_last_by_previous(self) -> None:
-        """Replace a damaged ``last.pt``; the next save would make a damaged one ``previous.pt``."""
+        """Replace a damaged ``last.pt`` by ``previous.pt``.
+
+        Otherwise the next save, which renames ``last.pt``, would put it in the place of the good one.
+        """
         link_or_copy(self.previous, self.last)
 
     def remove_run_files(self, but: Path | None = None) -> list[str]:
@@ -206,7 +209,7 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
 def refuse_missing_run(folder: Path) -> None:
     """Raise the CheckpointError for a run to resume that was never begun; names the runs beside it."""
     if folder.is_dir() and any(folder.iterdir()):
-        return  # what lies there is looked at where the run is begun
+        return  # whether the content is a run is checked when the run is begun
     existing = sorted(path.parent.name for path in folder.parent.glob("*/environment.json"))
     raise CheckpointError(
         f"{folder}: nothing to resume: there is no such run; begin it without --resume, or name another; "
@@ -227,13 +230,11 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
     """
     references: list[Path] = []
     for run in runs:
-        places = (run_root / run, Path(run).expanduser())
-        folder = next((place for place in places if place.is_dir()), None)
-        if folder is None or any(RunDir(place).holds_run() for place in places):
-            paths = [find_checkpoint(run, run_root)]
-        else:
-            paths = _finished_members(folder)
-        for path in paths:
+        named = (run_root / run, Path(run).expanduser())
+        is_run = any(RunDir(path).holds_run() for path in named)
+        ensemble = None if is_run else next((path for path in named if path.is_dir()), None)
+        checkpoints = [find_checkpoint(run, run_root)] if ensemble is None else _finished_members(ensemble)
+        for path in checkpoints:
             if any(path.samefile(other) for other in references):
                 raise UsageError(f"--ref {run}: {path}: is named twice, and would count twice; name it once")
             references.append(path)

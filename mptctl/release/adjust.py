@@ -110,28 +110,34 @@ class _Selection:
 
 def _select(request: AdjustSettings, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
     """Choose a bias if there is a budget, then fit the temperature of the shifted logits if asked for."""
-    epochs, choice, warning = count_candidates(checkpoint), None, None
+    epochs = count_candidates(checkpoint)
+    choice: BiasChoice | None = None
+    warnings: list[str] = []
     if request.budget is not None:
         budget = replace(request.budget, epochs=epochs)
         choice = choose_bias(samples, budget)
         warning = barely_met_warning(choice, budget)
+        if warning is not None:
+            warnings.append(warning)
     bias = 0.0 if choice is None else choice.bias
     temperature = _fit_temperature(samples, bias) if request.temperature else 1.0
-    return _Selection(samples, epochs, choice, bias, temperature, [] if warning is None else [warning])
+    return _Selection(samples, epochs, choice, bias, temperature, warnings)
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
     """The number of epochs among which validation samples chose this checkpoint's epoch.
 
-    Validation samples choose ``best.pt`` among all planned epochs, and with ``optim.patience`` also the run's
-    end. They choose neither another ``last.pt`` or ``previous.pt`` nor a model trained elsewhere: the
-    number is then 1. Without a log beside the checkpoint it is the largest number that the recipe allows.
+    Validation samples choose ``best.pt`` among all planned epochs. With ``optim.patience`` they also choose
+    the run's end, and so ``last.pt`` and ``previous.pt``. Without patience they do not choose these two, and
+    they never choose a model that was trained elsewhere: the number is 1. Without a log beside the checkpoint
+    it is the largest number that the recipe allows.
     """
     recipe = checkpoint.meta.recipe
+    if checkpoint.meta.origin == "imported":
+        return 1
     # Only last.pt and previous.pt hold the state from which --resume goes on.
     is_last_or_previous = checkpoint.training is not None
-    has_planned_end = recipe.optim.patience is None
-    if (is_last_or_previous and has_planned_end) or checkpoint.meta.origin == "imported":
+    if is_last_or_previous and recipe.optim.patience is None:
         return 1
     lines = read_metrics(RunDir(checkpoint.path.resolve().parent).metrics)
     epochs = planned_epochs(lines) or recipe.optim.epochs
@@ -184,10 +190,11 @@ def _pair_with_old_classes(loaded: NamedModels, split: Split) -> tuple[PairedAns
     are those of the split.
     """
     models = dict(loaded.models)
-    if "old" not in models:
+    old = models.get("old")
+    if old is None:
         return PairedAnswers(pair(models), frozenset(split.classes.old)), list(loaded.warnings)
-    known = None if models["old"].classes is not None else split.classes.old
-    chosen = choose_old_classes(models["old"], models["new"], known)
+    given_classes = split.classes.old if old.classes is None else None
+    chosen = choose_old_classes(old, models["new"], given_classes)
     return PairedAnswers(pair(models), chosen.labels), [*loaded.warnings, *chosen.warnings]
 
 

@@ -122,7 +122,7 @@ def quickstart(
     refuse_if_failed(report.study, report.runs)
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
     models = found.models
-    all_flips = ComparisonRequest(worst=len(models[OLD]))
+    all_flips = ComparisonRequest(listed_flips=len(models[OLD]))
     reports = {name: compare(models[OLD], model, all_flips) for name, model in models.items()}
     rows = {name: _build_row(name, report) for name, report in reports.items()}
     result = QuickstartResult(

@@ -120,7 +120,11 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     if len(known) == len(request.seeds):
         return known
     found = content.find(request.data_root)
-    if found.place is not None or content.old_classes is not None or content.test_fraction is not None:
+    if (
+        found.table_or_shards is not None
+        or content.old_classes is not None
+        or content.test_fraction is not None
+    ):
         with scratch_folder() as scratch:
             seed = request.seeds[0]
             made = make_splits(content, scratch, [seed], request.data_root)

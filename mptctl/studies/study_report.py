@@ -94,18 +94,14 @@ class Board:
     ) -> None:
         self._splits = splits
         self._on_update = on_update
-        self._runs = {
-            run.key: RunProgress(
-                run,
-                "done" if standing[run.key] == "done" else "waiting",
-                total_steps(run, splits[run.split_folder]),
-            )
-            for run in runs
-        }
-        for progress in self.runs:
-            if progress.status == "done":
+        self._runs: dict[str, RunProgress] = {}
+        for run in runs:
+            progress = RunProgress(run, "waiting", total_steps(run, splits[run.split_folder]))
+            self._runs[run.key] = progress
+            if standing[run.key] == "done":
+                progress.status = "done"
                 progress.step = progress.total_steps
-            elif standing[progress.run.key] != "missing":
+            elif standing[run.key] != "missing":
                 self._update_progress(progress)
         self._started = time.monotonic()
         self._first_steps = self._steps_done()
@@ -154,7 +150,7 @@ class Board:
                 self._set_status(other, "blocked")
 
     def restart(self, run: PlannedRun, reason: str, at_most: int) -> None:
-        """Let a run whose process died wait for another one; after ``at_most`` restarts it has failed."""
+        """Put a run whose process died among the waiting ones; after ``at_most`` restarts it has failed."""
         progress = self._runs[run.key]
         progress.restarts += 1
         if progress.restarts > at_most:

@@ -68,7 +68,7 @@ class StudySplit(DivisionSettings, Typed):
         return self.model_dump(include=same_names) | {
             "source": found.source,
             "data_root": found.root,
-            "place": found.place,
+            "place": found.table_or_shards,
             "columns": dict(self.column),
             "old_names": None if file is None else read_names(Path(file), "split.old_classes"),
             "seed": seed,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mptctl.data.held_split import relocate
 from mptctl.data.split import Split, load_split, make_split, save_split
-from mptctl.data.split_file import SPLIT_NAME
+from mptctl.data.split_file import SPLIT_NAME, SplitRequest
 from mptctl.errors import CheckpointError, DataError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import wait_until_free
@@ -46,28 +45,40 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     split = load_split(folder)
     expected = wanted.request(seed, data_root)
     root = expected.pop("data_root")
-    names_root = data_root is not None or wanted.data_root is not None
-    if names_root and root is not None and split.file.request.data_root is not None:
+    is_root_given = data_root is not None or wanted.data_root is not None
+    if is_root_given and root is not None and split.file.request.data_root is not None:
+        split = _with_pictures_in(root, split)
         expected["data_root"] = str(root)
-        if expected["data_root"] != split.file.request.data_root:
-            # Where the pictures there are others, the difference is refused below.
-            with suppress(DataError):
-                split = relocate(split, root)
-    existing = split.file.request.model_dump()
-    if expected["val_fraction"] is None:
-        del expected["val_fraction"]
-    old_names = expected.pop("old_names")
-    differences = [
-        f"{key}: {existing[key]} -> {value}" for key, value in expected.items() if existing[key] != value
-    ]
-    if split.file.request.old_names != old_names:
-        differences.append("other old classes were named")
+    differences = _differences(split.file.request, expected)
     if differences:
         raise CheckpointError(
             f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(differences)}); use "
             "another --run-root"
         )
     return split
+
+
+def _with_pictures_in(root: Path, split: Split) -> Split:
+    """Return a split with its pictures in another folder, or as it is where that folder has other pictures."""
+    if str(root) == split.file.request.data_root:
+        return split
+    try:
+        return relocate(split, root)
+    except DataError:
+        return split
+
+
+def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str]:
+    """Name the arguments of a split that are not the expected ones; no expected val_fraction allows any."""
+    found = request.model_dump()
+    lines = [
+        f"{key}: {found[key]} -> {value}"
+        for key, value in expected.items()
+        if key != "old_names" and (key, value) != ("val_fraction", None) and found[key] != value
+    ]
+    if request.old_names != expected["old_names"]:
+        lines.append("other old classes were named")
+    return lines
 
 
 def make_splits(
@@ -97,8 +108,9 @@ def make_splits(
     for seed in seeds:
         folder = split_folder_of(seed, flat=flat)
         existing = existing_split(wanted, run_root / folder, seed, data_root)
+        # The processes of runs read the file, so it has to say where the pictures are now.
         if existing is not None and existing.file != load_split(run_root / folder).file:
-            save_split(existing)  # the processes of runs read the file
+            save_split(existing)
         splits[folder] = existing or make_split(
             run_root=run_root / folder,
             metadata=None if wanted.metadata is None else Path(wanted.metadata),
@@ -146,19 +158,11 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
         folder.refuse_unusable("replace")  # files of a run that was killed early may be replaced
         return "missing"
     folder.refuse_unusable("keep")
-    untrained = [key for key in run.teachers if key not in digests]
-    if untrained:
-        raise CheckpointError(
-            f"{folder.path}: is there, and its teacher {untrained[0]} is not finished; put that run back, or "
-            f"move {run.key} away, or use another --run-root"
-        )
+    teachers = _digests_of_teachers(run, folder, digests)
     finished = folder.is_finished()
     checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)
-    names = ([Role.OLD.value] if run.old else []) + names_of_references(len(run.refs))
-    teachers = {name: digests[key] for name, key in zip(names, run.teachers, strict=True)}
-    planned = build_meta(request, teachers)
     try:
-        refuse_differences(checkpoint.meta, planned, checkpoint.path)
+        refuse_differences(checkpoint.meta, build_meta(request, teachers), checkpoint.path)
     except CheckpointError as error:
         reason = str(error).rpartition("; resume it")[0]
         raise CheckpointError(f"{reason}; move {run.key} away, or use another --run-root") from error
@@ -169,3 +173,26 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
         return "done"  # its answers are never asked for
     answers = read_answers(folder.path)
     return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
+
+
+def _digests_of_teachers(run: PlannedRun, folder: RunDir, digests: Mapping[str, str]) -> dict[str, str]:
+    """The digests of a run's teachers, by their names in a checkpoint.
+
+    Args:
+        run: as planned.
+        folder: of the run, which is there.
+        digests: of finished runs, by their keys.
+
+    Raises:
+        CheckpointError: a teacher is not finished.
+    """
+    for key in run.teachers:
+        if key not in digests:
+            raise CheckpointError(
+                f"{folder.path}: is there, and its teacher {key} is not finished; put that run back, or move "
+                f"{run.key} away, or use another --run-root"
+            )
+    names = names_of_references(len(run.refs))
+    if run.old:
+        names = [Role.OLD.value, *names]
+    return {name: digests[key] for name, key in zip(names, run.teachers, strict=True)}

@@ -24,8 +24,6 @@ TRIALS_NAME = "trials.json"
 BEST_NAME = "best.yaml"
 # The file in the folder of a trial with the traceback of an unexpected error.
 ERROR_NAME = "error.txt"
-# The begin of the first line of the chosen recipe.
-HEADLINE = "# Chosen by mptctl tune"
 
 
 class Trial(Model):
@@ -92,7 +90,10 @@ class TuneReport(Model):
     def budget(self) -> Budget:
         """The limit that the choice has to keep, with its confidence and the number of epochs."""
         return Budget(
-            self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence, max(1, self.epochs)
+            max_nfr=self.max_nfr,
+            max_er_increase=self.max_er_increase,
+            confidence=Budget.confidence if self.confidence is None else self.confidence,
+            epochs=max(1, self.epochs),  # 0 with optim.epochs=0, which trains nothing
         )
 
     @property
@@ -108,18 +109,12 @@ class TuneReport(Model):
 
 
 def is_search(folder: Path) -> bool:
-    """Tells whether a folder holds a search, by its ``trials.json``, or else by its ``best.yaml``."""
+    """Tells whether a folder holds a search, by its ``trials.json``."""
     try:
         content = json.loads((folder / TRIALS_NAME).read_bytes())
-        if isinstance(content, dict) and {"sampler", "trials", "split_fingerprint"} <= content.keys():
-            return True
     except (OSError, ValueError, RecursionError):
-        pass
-    try:
-        with open(folder / BEST_NAME, "rb") as file:
-            return file.readline(len(HEADLINE)) == HEADLINE.encode()
-    except OSError:
         return False
+    return isinstance(content, dict) and {"sampler", "trials", "split_fingerprint"} <= content.keys()
 
 
 def is_trial(folder: Path) -> bool:

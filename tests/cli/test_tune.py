@@ -43,7 +43,7 @@ def test_a_plan_names_its_trials_and_writes_nothing(mptctl: CommandLine, runs: P
 def test_a_plan_refuses_a_folder_that_the_search_would_refuse(mptctl: CommandLine, runs: Path) -> None:
     """A training run, and an earlier search that is neither gone on with nor thrown away."""
     (runs / "tune").mkdir()
-    (runs / "tune" / "best.yaml").write_text("# Chosen by mptctl tune\n")
+    (runs / "tune" / "trials.json").write_text('{"search": "grid", "trials": [], "split_fingerprint": "0"}')
     for name, said in (("ref", "and no search of mptctl's"), ("tune", "already holds a search; go on with")):
         flags = ("tune", "--run-root", runs, "--k", "0,4", "--name", name, "--old", "old", "--ref", "ref")
         flags = flags if name == "tune" else (*flags[:-1], shutil.copytree(runs / "ref", runs / "other"))

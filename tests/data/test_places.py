@@ -30,7 +30,12 @@ def split_of(place: Path | str, run_root: Path, *, on_bad: OnBad = "fail", **ask
     found = find_place(str(place), None)
     wanted = {"val_fraction": 0.25} | asked
     return make_split(
-        found.source, run_root=run_root, data_root=found.root, place=found.place, on_bad=on_bad, **wanted
+        found.source,
+        run_root=run_root,
+        data_root=found.root,
+        place=found.table_or_shards,
+        on_bad=on_bad,
+        **wanted,
     )  # type: ignore[arg-type]
 
 

@@ -68,6 +68,10 @@ def test_row_30_a_link_in_the_folder_of_a_search_is_refused(mptctl: CommandLine,
     for flag in ("--overwrite", "--resume"):
         assert "kl-k0: is a link" in refused(mptctl, base, words("tune", base, flag))
     (trials / "kl-k0").unlink()
+    page = trials.parent / "tune.html"
+    page.symlink_to(base / "outside" / "precious.html")
+    assert "tune.html: is a link" in refused(mptctl, base, words("tune", base, "--overwrite"))
+    page.unlink()
     trials.rmdir()
     trials.symlink_to(base / "outside")
     assert "trials: is a link" in refused(mptctl, base, words("tune", base, "--overwrite"))

@@ -49,7 +49,7 @@ def places_of(folder: Path, where: Path) -> dict[str, tuple[Path, Path | None]]:
 def split_of(place: Path, root: Path | None, run_root: Path) -> Split:
     found = find_place(str(place), root)
     return make_split(
-        found.source, run_root=run_root, data_root=found.root, place=found.place, val_fraction=0.25
+        found.source, run_root=run_root, data_root=found.root, place=found.table_or_shards, val_fraction=0.25
     )
 
 

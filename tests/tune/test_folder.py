@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.models.lock import locked
 from mptctl.models.ownership import remove_own
-from mptctl.tune.tune_report import HEADLINE, RAY, SEARCH, is_search
+from mptctl.tune.tune_report import RAY, SEARCH, is_search
 
 RUN_MARK = json.dumps(
     {"command": ["mptctl"], "started": "2025-01-01T00:00:00", "versions": {"mptctl": "0.1.0"}}
@@ -24,7 +24,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def test_only_what_a_search_wrote_is_removed(tmp_path: Path) -> None:
     ours = {
         "trials.json": SEARCH_MARK,
-        "best.yaml": HEADLINE,
+        "best.yaml": "",
         "tune.png": "",
         "tune.html": "",
         ".trials.json.abcd1234.part": "",
@@ -71,7 +71,6 @@ def test_a_search_is_known_by_what_it_wrote(tmp_path: Path) -> None:
         ("trials.json", SEARCH_MARK, True),
         ("trials.json", "[]", False),
         ("trials.json", SEARCH_MARK[:20], False),
-        ("best.yaml", f"{HEADLINE} among 3 trials\n", True),
         ("best.yaml", "method: mine\n", False),
     ):
         (tmp_path / name).write_text(text)

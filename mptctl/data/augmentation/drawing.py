@@ -41,7 +41,7 @@ OPERATIONS = (
 SPACE = 14
 # Operations whose magnitude is negative half of the time.
 SIGNED = frozenset(OPERATIONS[1:10])
-_PLACE = {name: place for place, name in enumerate(OPERATIONS)}
+_INDEX = {name: index for index, name in enumerate(OPERATIONS)}
 _JITTER = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Color", "hue": "Hue"}
 # torchvision's RandomErasing also draws ten times before it leaves a picture as it is.
 _ERASING_TRIES = 10
@@ -53,7 +53,7 @@ class Operations:
 
     Attributes:
         step: the step of the recipe; its settings apply to all n operations.
-        kinds: (n,) places in `OPERATIONS`.
+        kinds: (n,) indices into `OPERATIONS`.
         amounts: (n,) argument of torchvision's function: degrees, pixels, a factor, bits or a grey level.
     """
 
@@ -107,15 +107,15 @@ def draw_transforms(steps: tuple[Step, ...], size: int, draw: Callable[[int], Dr
     Args:
         steps: the steps of `data.transforms`.
         size: side of the pictures, in pixels.
-        draw: returns the keys of a step, for the place of the step.
+        draw: takes the index of a step, and returns the function that gives its keys.
     """
     operations: list[Operations] = []
     erasures: list[Erasures] = []
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         if isinstance(step, RandomErasing):
-            erasures.append(_draw_erasures(step, size, draw(place)))
+            erasures.append(_draw_erasures(step, size, draw(index)))
         else:
-            operations += _draw_operations(step, size, draw(place))
+            operations += _draw_operations(step, size, draw(index))
     return Transforms(tuple(operations), tuple(erasures))
 
 
@@ -123,10 +123,12 @@ def _draw_operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]
     """Draw the operations of one step, in the order in which they are done; ``size`` is in pixels."""
     match step:
         case RandAugment():
-            bins = np.int64(step.magnitude)
-            return [_draw_from_space(step, size, draw, 3 * turn, bins) for turn in range(step.num_ops)]
+            magnitude = np.int64(step.magnitude)
+            # Of the three fields of each operation, the last is the magnitude's, which is not drawn here.
+            return [_draw_from_space(step, size, draw, 3 * turn, magnitude) for turn in range(step.num_ops)]
         case TrivialAugment():
-            return [_draw_from_space(step, size, draw, 0, below(draw(2), np.int64(step.num_magnitude_bins)))]
+            magnitudes = below(draw(2), np.int64(step.num_magnitude_bins))
+            return [_draw_from_space(step, size, draw, 0, magnitudes)]
         case ColorJitter():
             return _draw_jitter(step, draw)
         case Grayscale():
@@ -142,41 +144,38 @@ def _draw_from_space(
     size: int,
     draw: Draw,
     field: int,
-    bins: NDArray[np.int64] | np.int64,
+    magnitudes: NDArray[np.int64] | np.int64,
 ) -> Operations:
     """Draw one of the first SPACE operations for each picture, and the sign of its magnitude.
 
     Args:
-        step: the kind of step; says how many magnitudes there are.
+        step: the step; its class says which ranges the magnitudes have.
         size: side of the pictures, in pixels.
         draw: returns the keys of a field.
-        field: the first of two fields that are read.
-        bins: place of the magnitude among all of them: one for all pictures, or (n,).
+        field: gives the operations; the next field gives the signs.
+        magnitudes: which of the step's magnitudes, from 0: one number for all pictures, or (n,).
     """
     kinds = below(draw(field), np.int64(SPACE))
-    is_wide = isinstance(step, TrivialAugment)
-    table = compute_amounts("wide" if is_wide else "usual", step.num_magnitude_bins, size)
-    return Operations(step, kinds, table[kinds, bins, _toss_coin(draw(field + 1))])
+    signs = _toss_coin(draw(field + 1))
+    space: Literal["usual", "wide"] = "wide" if isinstance(step, TrivialAugment) else "usual"
+    amounts = compute_amounts(space, step.num_magnitude_bins, size)
+    return Operations(step, kinds, amounts[kinds, magnitudes, signs])
 
 
 def _draw_jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
-    """Draw the operations of a jitter, in random order for each picture; Identity for one without factors."""
-    factors = step.factors
-    kinds = np.array([_PLACE[_JITTER[key] if factors[key] else "Identity"] for key in _JITTER])
-    amounts = np.stack(
-        [between(draw(4 + place), *(factors[key] or (1.0, 1.0))) for place, key in enumerate(_JITTER)]
-    )
-    # (4, n): the place in `_JITTER` of the first, second, third and fourth operation on each picture.
-    order = np.argsort(np.stack([draw(place) for place in range(4)]), axis=0, kind="stable")
+    """Draw the four operations of a jitter, in random order for each picture; Identity for an unused factor."""
+    kinds: list[int] = []
+    amounts: list[NDArray[np.float64]] = []
+    for number, (factor, operation) in enumerate(_JITTER.items()):
+        limits = step.factors[factor]
+        kinds.append(_INDEX[operation if limits else "Identity"])
+        amounts.append(between(draw(4 + number), *(limits or (1.0, 1.0))))
+    # (4, n): which of the four operations comes first, second, third and fourth on each picture.
+    order = np.argsort(np.stack([draw(number) for number in range(4)]), axis=0, kind="stable")
     is_done = uniform(draw(8)) < step.p
-    return [
-        Operations(
-            step,
-            np.where(is_done, kinds[places], _PLACE["Identity"]),
-            np.take_along_axis(amounts, places[None], axis=0)[0],
-        )
-        for places in order
-    ]
+    kinds_in_order = np.where(is_done, np.array(kinds)[order], _INDEX["Identity"])
+    amounts_in_order = np.take_along_axis(np.stack(amounts), order, axis=0)
+    return [Operations(step, *drawn) for drawn in zip(kinds_in_order, amounts_in_order, strict=True)]
 
 
 def _draw_sometimes(
@@ -184,7 +183,7 @@ def _draw_sometimes(
 ) -> Operations:
     """Draw for each picture whether the operation ``name`` is done, with the step's probability p."""
     is_done = uniform(draw(0)) < step.p
-    return Operations(step, np.where(is_done, _PLACE[name], _PLACE["Identity"]), amounts)
+    return Operations(step, np.where(is_done, _INDEX[name], _INDEX["Identity"]), amounts)
 
 
 def _draw_erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
@@ -224,22 +223,23 @@ def compute_amounts(space: Literal["usual", "wide"], bins: int, size: int) -> ND
 
     # The ranges are those of torchvision's RandAugment and TrivialAugmentWide.
     is_wide = space == "wide"
+    sheared = 0.99 if is_wide else 0.3
     moved = 32.0 if is_wide else 150.0 / 331.0 * size
+    coloured = 0.99 if is_wide else 0.9
     largest = {
-        "ShearX": 0.99 if is_wide else 0.3, "ShearY": 0.99 if is_wide else 0.3,
-        "TranslateX": moved, "TranslateY": moved, "Rotate": 135.0 if is_wide else 30.0,
+        "ShearX": sheared, "ShearY": sheared, "TranslateX": moved, "TranslateY": moved,
+        "Rotate": 135.0 if is_wide else 30.0,
+        "Brightness": coloured, "Color": coloured, "Contrast": coloured, "Sharpness": coloured,
     }  # fmt: skip
-    largest |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), 0.99 if is_wide else 0.9)
-    steps = torch.arange(bins) / ((bins - 1) / (6 if is_wide else 4))
     magnitudes = {name: torch.linspace(0.0, most, bins) for name, most in largest.items()}
-    magnitudes["Posterize"] = (8 - steps).round()
+    magnitudes["Posterize"] = (8 - torch.arange(bins) / ((bins - 1) / (6 if is_wide else 4))).round()
     magnitudes["Solarize"] = torch.linspace(1.0, 0.0, bins)
-    table = np.zeros((len(OPERATIONS), bins, 2))
+    amounts = np.zeros((len(OPERATIONS), bins, 2))
     for name, values in magnitudes.items():
-        for place, value in enumerate(values.tolist()):
-            for side, signed in enumerate((value, -value if name in SIGNED else value)):
-                table[_PLACE[name], place, side] = _to_argument(name, signed)
-    return table
+        negated = -values if name in SIGNED else values
+        amounts[_INDEX[name], :, 0] = [_to_argument(name, magnitude) for magnitude in values.tolist()]
+        amounts[_INDEX[name], :, 1] = [_to_argument(name, magnitude) for magnitude in negated.tolist()]
+    return amounts
 
 
 def _to_argument(name: str, magnitude: float) -> float:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mptctl.data.listing.tar_members import FileRange
 from mptctl.data.manifest import BAD, TEXT, UPRIGHT, Manifest
-from mptctl.data.verify import CheckedFile, check_path, check_pictures, check_stream
+from mptctl.data.verify import CheckedFile, CheckedFiles, check_path, check_pictures, check_stream
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Source, Verify
 
@@ -195,25 +195,10 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         BadPictures: ``on_bad`` is ``fail``, and some row or picture is bad.
         UsageError: as of `check_pictures`.
     """
-    paths, known = listing.column("path"), listing.problems()
-    is_sharded = bool(listing.shards)
-    shards, starts, sizes = (
-        listing.rows[name].to_numpy() if is_sharded else np.empty(0, dtype=np.int64)
-        for name in ("shard", "start", "size")
-    )
-
-    def look(row: int) -> CheckedFile:
-        if row in known:
-            raise DataError(known[row])
-        if not is_sharded:
-            return check_path(os.path.join(listing.root, paths[row]), verify)
-        size = int(sizes[row])
-        with open(listing.root / listing.shards[shards[row]].path, "rb") as file:
-            return check_stream(FileRange(file, int(starts[row]), size), paths[row], verify, size)
-
-    checked = check_pictures(len(listing), look, verify=verify, progress=progress)
+    checked = _check_rows(listing, verify, progress)
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]
     if listing.place and 2 * len(missing) > len(listing):
+        paths = listing.column("path")
         raise DataError(
             f"{listing.place.rpartition(':')[0]}: {len(missing):,} of {len(listing):,} pictures are not "
             f"there ({some(paths[row] for row in missing)}), looked for in {listing.root}; name the folder "
@@ -222,6 +207,29 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
     lines = listing.describe_problems(checked.problems)
     if lines and on_bad == "fail":
         raise BadPictures(lines, len(listing))
+    return ListedSource(_make_manifest(listing, checked), lines, listing.further())
+
+
+def _check_rows(listing: Listing, verify: Verify, progress: Progress) -> CheckedFiles:
+    """Check each picture of a listing; a row that has a problem already is not opened."""
+    paths = listing.column("path")
+    known_problems = listing.problems()
+    in_shards = [listing.rows[name].to_numpy() for name in ("shard", "start", "size") if listing.shards]
+
+    def check(row: int) -> CheckedFile:
+        if row in known_problems:
+            raise DataError(known_problems[row])
+        if not in_shards:
+            return check_path(os.path.join(listing.root, paths[row]), verify)
+        shard, start, size = (int(column[row]) for column in in_shards)
+        with open(listing.root / listing.shards[shard].path, "rb") as file:
+            return check_stream(FileRange(file, start, size), paths[row], verify, size)
+
+    return check_pictures(len(listing), check, verify=verify, progress=progress)
+
+
+def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
+    """Make the manifest of a listing from what was found in its files; a bad picture gets the part BAD."""
     parts = listing.rows["part"].to_numpy().astype(np.uint8)
     parts[list(checked.problems)] = BAD
     facts = {name: np.ascontiguousarray(checked.facts[name]) for name in CheckedFile._fields}
@@ -240,18 +248,17 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
         mtimes=facts["mtime"],
         orientations=facts["orientation"][: None if (facts["orientation"] > UPRIGHT).any() else 0],
     )
-    if listing.shards:
-        names, shard_sizes, times = zip(*listing.shards, strict=True)
-        manifest = replace(
-            manifest,
-            sizes=sizes.astype(np.int64),
-            mtimes=np.array(times, dtype=np.int64),
-            shards=names,
-            shard_sizes=np.array(shard_sizes, dtype=np.int64),
-            shard_rows=shards.astype(np.int32),
-            starts=starts.astype(np.int64),
-        )
-    return ListedSource(manifest, lines, listing.further())
+    if not listing.shards:
+        return manifest
+    return replace(
+        manifest,
+        sizes=listing.rows["size"].to_numpy().astype(np.int64),
+        mtimes=np.array([shard.mtime for shard in listing.shards], dtype=np.int64),
+        shards=tuple(shard.path for shard in listing.shards),
+        shard_sizes=np.array([shard.size for shard in listing.shards], dtype=np.int64),
+        shard_rows=listing.rows["shard"].to_numpy().astype(np.int32),
+        starts=listing.rows["start"].to_numpy().astype(np.int64),
+    )
 
 
 _TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}

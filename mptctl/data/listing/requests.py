@@ -87,7 +87,7 @@ class PackSettings(Request):
     short_side: Annotated[int | None, Flag("PX", low=1)] = None
     """Shorter side of a picture at most; smaller ones stay as they are. Without it all do."""
     to: Annotated[PackForm, Flag()] = "folder"
-    """Folders of classes, or tar shards of 256 MiB as webdataset reads them."""
+    """Folders of classes, or tar shards of 1,000 pictures as webdataset reads them."""
     kind: Annotated[str, Flag("NAME", names="--source")] = ""
     """Kind of SOURCE, where it is not recognised."""
     column: Annotated[list[str], Flag("ROLE=NAME")] = Field([])

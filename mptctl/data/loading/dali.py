@@ -52,8 +52,9 @@ class DaliLoader(Loader):
         super().__init__(plan, reason, cache_dir, progress)
         self._jobs: Iterator[BatchJob] = iter(())
         self._in_flight: deque[BatchJob] = deque()
+        # None before the first pass, and after an error, which no pipeline survives.
         self._pipeline: Any = None
-        self._is_complete = True
+        self._has_ended = True  # the pipeline has given the batch of every job of the pass
 
     def read_ahead(self) -> None:
         """Choose the geometry, and rewrite pictures that DALI cannot read."""
@@ -73,16 +74,16 @@ class DaliLoader(Loader):
             self._pipeline = build_pipeline(self.plan, self._geometry, self._next_inputs)
         self._jobs = jobs
         self._in_flight.clear()
-        self._is_complete = False
+        self._has_ended = False
         has_work_for_threads = self.plan.transforms and self.plan.device.type == "cpu"
         ahead = self.plan.data.prefetch if has_work_for_threads else 0
         try:
             yield from map_ahead(self._start_batch, self._run_jobs(self._pipeline), ahead)
         finally:
-            if not self._is_complete:
+            if not self._has_ended:
                 self._drain()
             if self._pipeline is not None:
-                self._pipeline.reset()
+                self._pipeline.reset()  # allowed only at the end of a pass
 
     def _start_batch(self, decoded: tuple[BatchJob, Tensor]) -> Callable[[], Batch]:
         """Begin to make the batch of a job from its pictures, unnormalised where they have transforms."""
@@ -97,7 +98,7 @@ class DaliLoader(Loader):
             try:
                 (pictures,) = self._run_pipeline(pipeline)
             except StopIteration:
-                self._is_complete = True
+                self._has_ended = True
                 return
             yield self._in_flight.popleft(), self._as_tensor(pictures)
 
@@ -123,10 +124,11 @@ class DaliLoader(Loader):
 
     def _read_input(self, row: int) -> bytes:
         """Return the name of the file that DALI reads for a row; for a picture in a shard, its bytes."""
-        substitute, manifest = self._substitutes.get(row), self.plan.split.manifest
-        if not manifest.shards:
-            return os.fsencode(substitute or manifest.file(row))
-        return manifest.read(row) if substitute is None else Path(substitute).read_bytes()
+        manifest = self.plan.split.manifest
+        substitute = self._substitutes.get(row)
+        if manifest.shards:
+            return manifest.read(row) if substitute is None else Path(substitute).read_bytes()
+        return os.fsencode(manifest.file(row) if substitute is None else substitute)
 
     def _run_pipeline(self, pipeline: Any) -> Any:
         """Take the next batch out of the pipeline; StopIteration at the end of the jobs.

@@ -251,9 +251,10 @@ def shows_edges(plan: LoadPlan) -> bool:
         # The outermost pixel; an enlarged picture has the same pixels by either way.
         pixels = np.where(scale > 1, 1, 0)
     else:
-        # The bicubic filter reaches 2 * max(scale, 1) stored pixels. It must reach half a pixel beyond the
-        # edge, the centre of the first pixel there, from (i + 1/2) * scale, the centre of resized pixel i.
-        pixels = np.where(scale == 1, 0, np.ceil((2 * np.maximum(scale, 1) - 0.5) / scale - 0.5))
+        # In stored pixels from the edge: resized pixel i has its centre at (i + 1/2) * scale, the filter reaches
+        # so far to each side, and the first pixel beyond the edge has its centre at -1/2.
+        reach = 2 * np.maximum(scale, 1)
+        pixels = np.where(scale == 1, 0, np.ceil((reach - 0.5) / scale - 0.5))
     # The crop leaves out as many pixels of the shorter side, at both ends together.
     return bool((2 * pixels > plan.resize - plan.data.image_size).any())
 

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -29,9 +28,10 @@ from mptctl.data.packing.copy_writer import (
     write_classes,
     write_picture_table,
 )
-from mptctl.data.packing.plan import Planned, has_suffix, make_plan
+from mptctl.data.packing.plan import Planned, make_plan
 from mptctl.data.packing.records import (
     How,
+    Packed,
     PackedFile,
     PackReport,
     PackRequest,
@@ -111,30 +111,13 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     _refuse_bad_folders(request, out)
     source, request = _list_source(request, out, progress)
     plan = make_plan(source, request.to, resizes=request.short_side is not None)
-    is_sharded = request.to == "shards"
     with locked_folder(out):
         refuse_other_copy(out, request)
-        before = read_packed_files(out)
-        kept = find_kept(out, source, plan, before)
-        begun = count_files(request, (), complete=False)
-        if not before:  # pack.json comes first, so that a call after a kill knows the folder
-            write_packed(out, begun)
-        remove_outdated(out, source, plan, before.values(), kept.values())
-        if before:  # only now, since a copy with foreign files stays complete
-            write_packed(out, begun)
-        (write_classes if is_sharded else make_class_folders)(out, source)
-        write_packed_files(out, kept.values())  # drops a line that a kill cut off
-        shards = ShardWriter(out, source, plan) if is_sharded else None
-        pack = partial(_pack_picture, source, plan, request.short_side, None if is_sharded else out)
-        written, bad = _copy_pictures(source, pack, shards, out, kept, progress)
+        kept = _begin_copy(out, request, source, plan)
+        written, bad = _copy_pictures(out, request, source, plan, kept, progress)
         files = dict(sorted((kept | written).items()))
-        if not is_sharded:
-            write_picture_table(out, source, files)
-        write_packed_files(out, files.values())
-        packed = count_files(request, files.values(), complete=not bad)
-        write_packed(out, packed)
-        if not bad:
-            shutil.rmtree(out / FETCHED, ignore_errors=True)
+        packed = _end_copy(out, request, source, files, complete=not bad)
+    is_sharded = request.to == "shards"
     if bad:
         others = "shards without a bad picture" if is_sharded else "others"
         raise BadPictures(
@@ -155,11 +138,45 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     )
 
 
+def _begin_copy(
+    out: Path, request: PackRequest, source: PackSource, plan: Sequence[Planned]
+) -> dict[int, PackedFile]:
+    """Prepare the folder of a copy, remove its outdated files, and return the records of those that stay."""
+    earlier = read_packed_files(out)
+    kept = find_kept(out, source, plan, earlier)
+    incomplete = count_files(request, (), complete=False)
+    if not earlier:  # pack.json comes first, so that a call after a kill knows the folder
+        write_packed(out, incomplete)
+    remove_outdated(out, source, plan, earlier.values(), kept.values())
+    if earlier:  # only now, since a copy stays complete where `remove_outdated` refuses foreign files
+        write_packed(out, incomplete)
+    if request.to == "shards":
+        write_classes(out, source)
+    else:
+        make_class_folders(out, source)
+    write_packed_files(out, kept.values())  # drops a line that a kill cut off
+    return kept
+
+
+def _end_copy(
+    out: Path, request: PackRequest, source: PackSource, files: Mapping[int, PackedFile], *, complete: bool
+) -> Packed:
+    """Write the table and the description of a copy with these records by row; return the description."""
+    if request.to == "folder":
+        write_picture_table(out, source, files)
+    write_packed_files(out, files.values())
+    packed = count_files(request, files.values(), complete=complete)
+    write_packed(out, packed)
+    if complete:
+        shutil.rmtree(out / FETCHED, ignore_errors=True)
+    return packed
+
+
 def _copy_pictures(
-    source: PackSource,
-    pack: Callable[[Reading], _Done],
-    shards: ShardWriter | None,
     out: Path,
+    request: PackRequest,
+    source: PackSource,
+    plan: Sequence[Planned],
     kept: Mapping[int, PackedFile],
     progress: Progress,
 ) -> tuple[dict[int, PackedFile], dict[int, str]]:
@@ -168,39 +185,47 @@ def _copy_pictures(
     After an error other than a bad picture, half-written files are removed.
 
     Args:
-        source: the pictures.
-        pack: packs one picture, in any thread; decoder, resizing and encoder release Python's lock.
-        shards: writes shards; None for a copy as folders.
         out: folder of the copy.
+        request: the form of the copy.
+        source: the pictures.
+        plan: where each goes.
         kept: records by row of pictures that are in the copy.
         progress: told how many pictures are done.
 
     Returns:
-        Records of pictures that are in the copy, and what is wrong with bad ones, both by row.
+        Records of the pictures that were copied, and what is wrong with bad ones, both by row.
     """
     written: dict[int, PackedFile] = {}
     bad: dict[int, str] = {}
+    count = len(kept)
+    shards = ShardWriter(out, source, plan) if request.to == "shards" else None
+    folder = out if shards is None else None
     given_up = threading.Event()
 
     def pack_chunk(readings: list[Reading]) -> list[_Done]:
-        return [pack(reading) for reading in readings if not given_up.is_set()]
+        """Pack pictures in a thread: decoder, resizing and encoder release Python's lock."""
+        return [
+            _pack_picture(source, plan, request.short_side, folder, reading)
+            for reading in readings
+            if not given_up.is_set()
+        ]
 
-    count, rows = len(kept), [row for row in range(len(source)) if row not in kept]
+    chunks = source.readings([row for row in range(len(source)) if row not in kept])
     with without_warnings(), ThreadPoolExecutor(usable_cores(), initializer=use_one_thread) as pool:
         try:
             for chunk in map_ahead(
-                lambda each: pool.submit(pack_chunk, each).result, source.readings(rows), 2 * usable_cores()
+                lambda readings: pool.submit(pack_chunk, readings).result, chunks, 2 * usable_cores()
             ):
-                safe: dict[int, PackedFile] = {}
+                on_disk: dict[int, PackedFile] = {}
                 for done in chunk:
                     if done.file is None:
                         bad[done.row] = done.problem
                     if shards is not None:
-                        safe |= shards.add(done.row, done.file, done.content)
+                        on_disk |= shards.add(done.row, done.file, done.content)
                     elif done.file is not None:
-                        safe[done.row] = done.file
-                append_packed_files(out, safe.values())
-                written |= safe
+                        on_disk[done.row] = done.file
+                append_packed_files(out, on_disk.values())
+                written |= on_disk
                 count += len(chunk)
                 progress("packing", count, len(source))
         except BaseException:
@@ -215,19 +240,30 @@ def _copy_pictures(
 def _pack_picture(
     source: PackSource, plan: Sequence[Planned], short_side: int | None, folder: Path | None, reading: Reading
 ) -> _Done:
-    """Read a picture, convert it, and write it into a copy as folders; None for shards, written in order."""
-    row, row_id, planned = reading.row, source.ids[reading.row], plan[reading.row]
+    """Read a picture, convert it, and write it into ``folder``, unless that is None.
+
+    Shards are written by the caller, in the order of their pictures.
+    """
+    row = reading.row
+    planned = plan[row]
     try:
         original = reading.read()
-        name = planned.name if has_suffix(planned.name) else planned.path(original.content, is_copied=True)
-        content, how = _convert(original.content, name, short_side)
+        # The converter compares the original's suffix with its format; a name without one gets that of the format.
+        original_name = planned.path(original.content, is_copied=True)
+        content, how = _convert(original.content, original_name, short_side)
         path = planned.path(content, is_copied=how == "copied")
     except DataError as error:
         return _Done(row, problem=str(error))
-    own_id = "" if row_id == path else row_id
     if folder is not None:
         write_atomically(folder / path, content)
-    file = PackedFile(path, len(original.content), original.mtime, len(content), how, id=own_id)
+    file = PackedFile(
+        path,
+        source_bytes=len(original.content),
+        source_mtime=original.mtime,
+        packed_bytes=len(content),
+        how=how,
+        id="" if source.ids[row] == path else source.ids[row],
+    )
     return _Done(row, file, content)
 
 
@@ -308,20 +344,20 @@ def _refuse_bad_folders(request: PackRequest, out: Path) -> None:
         raise UsageError(f"{out}: is not a folder; name one")
 
 
-def _choose_kind(place: str, said: str) -> str:
-    """Return the kind of a place: ``said``, or the recognised kind where ``said`` is "".
+def _choose_kind(place: str, given: str) -> str:
+    """Return the kind of a source: the given one, or the recognised one where ``given`` is "".
 
     Args:
         place: a folder, a file or a pattern.
-        said: what ``--source`` says.
+        given: value of ``--source``.
 
     Raises:
-        UsageError: ``said`` is no kind of source.
+        UsageError: ``given`` is no kind of source.
         DataError: the place is of no known kind.
     """
-    if said and said not in LISTERS:
-        raise UsageError(f"--source {said}: unknown; use {', '.join(LISTERS)}{did_you_mean(said, LISTERS)}")
-    kind = said or recognise_kind(place)
+    if given and given not in LISTERS:
+        raise UsageError(f"--source {given}: unknown; use {', '.join(LISTERS)}{did_you_mean(given, LISTERS)}")
+    kind = given or recognise_kind(place)
     if kind is None:
         raise DataError(
             f"{place}: nothing that is read lies there; name a folder of class folders, a table (.csv, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -141,7 +141,6 @@ class GateFile(Typed):
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
     _name: str = PrivateAttr(default="the gate file")
-    _is_read: bool = PrivateAttr(default=False)
     _listed: ListedIds | None = PrivateAttr(default=None)
     _old_classes: list[str] | None = PrivateAttr(default=None)
 
@@ -161,9 +160,11 @@ class GateFile(Typed):
         return self._listed
 
     def parts(self) -> list[tuple[str, LimitValues]]:
-        """The limits of the whole test set and of each slice, as fractions, each after its place."""
-        limits = {"limits": self.limits} | {f"slices[{i}]": rule for i, rule in enumerate(self.slices)}
-        return [(f"{self._name}: {key}: ", LimitValues(**each.fractions())) for key, each in limits.items()]
+        """The limits of the whole test set and of each slice, as fractions, each after its key in the file."""
+        parts = [(f"{self._name}: limits: ", LimitValues(**self.limits.fractions()))]
+        for number, rule in enumerate(self.slices):
+            parts.append((f"{self._name}: slices[{number}]: ", LimitValues(**rule.fractions())))
+        return parts
 
     def check_ranges(self) -> None:
         """Raise UsageError where a confidence or a limit is out of its range."""
@@ -204,7 +205,7 @@ class GateFile(Typed):
     def merged(self, flags: Limits) -> Limits:
         """Merge the file's limits with those of flags; where both set a value, the stricter one is taken.
 
-        An undecided limit fails, so a higher confidence is stricter. What is allowed, the file alone says.
+        An undecided limit fails, so a higher confidence is stricter.
 
         Raises:
             UsageError: file and flags set no limit and the file has no rule, so every release would pass; or
@@ -233,12 +234,16 @@ class GateFile(Typed):
         Raises:
             UsageError: no limit is set, or the file has a rule that such labels cannot decide.
         """
-        none, decided = GateFile(), ("confidence", "looks", "limits")
-        others = [key for key in GateFile.model_fields if getattr(self, key) != getattr(none, key)]
-        others = [key for key in others if key not in decided]
-        if others := others + [f"limits: {kind.key}" for kind, _ in self.limits.given()]:
+        empty = GateFile()
+        undecided = [
+            key
+            for key in GateFile.model_fields
+            if key not in ("confidence", "looks", "limits") and getattr(self, key) != getattr(empty, key)
+        ]
+        undecided += [f"limits: {limit.key}" for limit, _ in self.limits.given()]
+        if undecided:
             raise UsageError(
-                f"{option('gate')} {self._name}: {others[0]}: labels of rows whose predictions differ cannot "
+                f"{option('gate')} {self._name}: {undecided[0]}: labels of rows whose predictions differ cannot "
                 "decide it; write limits: {max_flip_rate: 2} into a file of its own"
             )
         rates = [rate for rate in (flip_rate, self.limits.max_flip_rate) if rate is not None]
@@ -252,8 +257,8 @@ class GateFile(Typed):
     def _stricter(self, flags: Limits) -> Limits:
         """The stricter one of each setting of the file and of flags."""
         content = flags.model_dump()
-        if self._is_read:
-            content |= {f"allow_{each}": each in self.allow for each in ("identical", "unfinished")}
+        # Flags that allow something are refused beside a file.
+        content |= {f"allow_{condition}": True for condition in self.allow}
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
@@ -264,19 +269,32 @@ class GateFile(Typed):
 
     def overruled(self, flags: Limits, flip_rate: float | None = None) -> list[str]:
         """Return a warning on each flag whose value differs from the file's, with the value that is used."""
-        # Flag, its value, the file's value, and the function that picks the stricter of two values.
-        settings = [
-            (f"--{kind.name} {100 * limit:g}", 100 * limit, getattr(self.limits, kind.key), min)
-            for kind, limit in flags.given()
-        ]
+        warnings: list[str] = []
+        for limit, value in flags.given():
+            own = getattr(self.limits, limit.key)
+            warnings += self._warn_if_other(f"--{limit.name}", 100 * value, own, min)
         if flip_rate is not None:
-            settings.append((f"--max-flip-rate {flip_rate:g}", flip_rate, self.limits.max_flip_rate, min))
+            warnings += self._warn_if_other("--max-flip-rate", flip_rate, self.limits.max_flip_rate, min)
         if flags.confidence is not None:
-            settings.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
+            warnings += self._warn_if_other("--confidence", flags.confidence, self.confidence, max)
+        return warnings
+
+    def _warn_if_other(
+        self, flag: str, value: float, own: float | None, stricter: Callable[[float, float], float]
+    ) -> list[str]:
+        """Return a warning where a flag has another value than the file's own; none where the file has none.
+
+        Args:
+            flag: its name.
+            value: of the flag.
+            own: value of the file.
+            stricter: picks the stricter one of two values.
+        """
+        if own is None or math.isclose(value, own):
+            return []
         return [
-            f"{flag}: {self._name} says {own:g}; the stricter of the two is used, {stricter(value, own):g}"
-            for flag, value, own, stricter in settings
-            if own is not None and not math.isclose(value, own)
+            f"{flag} {value:g}: {self._name} says {own:g}; the stricter of the two is used, "
+            f"{stricter(value, own):g}"
         ]
 
     def refuse_flag(self, flag: str, line: str) -> NoReturn:
@@ -292,6 +310,28 @@ class GateFile(Typed):
         raise UsageError(
             f"{flag}: could loosen {self._name}, so it is not taken beside it; write `{line}` there"
         )
+
+    def _read_named_files(self, folder: Path) -> GateFile:
+        """Read the files of old classes and of ids that the rules name; return rules that keep these ids.
+
+        Args:
+            folder: of the gate file, which the names are relative to.
+
+        Raises:
+            UsageError, DataError: a file cannot be read.
+        """
+        if isinstance(self.old_classes, list):
+            self._old_classes = list(self.old_classes)
+        elif self.old_classes not in (None, ALL):
+            self._old_classes = read_names(folder / str(self.old_classes), f"{self.name_of_old_classes}:")
+        if self.must_keep.file is None:
+            return self
+        path = folder / self.must_keep.file
+        lines: dict[str, int] = {}
+        for number, name in read_named_lines(path, f"{self._name}: must_keep.file:"):
+            lines.setdefault(name, number)
+        self._listed = ListedIds(path, lines)
+        return self.keeping(list(lines))
 
 
 # How a value must be written, by pydantic's type of the error.
@@ -309,8 +349,13 @@ def read_gate_file(path: Path) -> GateFile:
             one), or a value that is not valid.
         DataError: the gate file or the file of ids is a device or FIFO.
     """
-    where, smaller = f"{option('gate')} {path}", "put ids into must_keep.file"
-    text = read_text(path, MOST_BYTES, where, "mptctl gate init writes one", smaller)
+    text = read_text(
+        path,
+        MOST_BYTES,
+        f"{option('gate')} {path}",
+        remedy="mptctl gate init writes one",
+        if_larger="put ids into must_keep.file",
+    )
     # Imported only here: a comparison without a gate file needs no YAML.
     from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 
@@ -322,18 +367,6 @@ def read_gate_file(path: Path) -> GateFile:
         rules = GateFile.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
-    rules._name, rules._is_read = str(path), True
+    rules._name = str(path)
     rules.check_ranges()
-    if isinstance(rules.old_classes, list):
-        rules._old_classes = list(rules.old_classes)
-    elif rules.old_classes not in (None, ALL):
-        named = path.parent / str(rules.old_classes)
-        rules._old_classes = read_names(named, f"{rules.name_of_old_classes}:")
-    if rules.must_keep.file is None:
-        return rules
-    listed = path.parent / rules.must_keep.file
-    lines: dict[str, int] = {}
-    for number, name in read_named_lines(listed, f"{path}: must_keep.file:"):
-        lines.setdefault(name, number)
-    rules._listed = ListedIds(listed, lines)
-    return rules.keeping(list(lines))
+    return rules._read_named_files(path.parent)

@@ -26,7 +26,7 @@ class Pairing:
     """N samples with the answers of all models; the order of samples in a file never matters.
 
     They are sorted by id where a model has logits, and else stand in the order of the first model's table.
-    Classes and answers are numbers: places in the vocabulary.
+    Classes and answers are numbers: indices into the vocabulary.
 
     Attributes:
         models: the predictions by role, such as `old` and `new`.
@@ -112,62 +112,87 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
         StorageError: more memory is needed than the workspace may take.
     """
     base, *others = models
-    source: Table | Stored = models[base].table
     relations = _relations(models)
     scored = [role for role, model in models.items() if model.logits is not None]
+    source: Table | Stored = models[base].table
     if scored:
-        source = Stored()
-        # Sums of floats depend on the order of the samples, and results must not depend on that of the files.
-        current().fetch(
-            f"CREATE TABLE {source.name} AS SELECT row_number() OVER (ORDER BY id::VARCHAR) - 1 AS number, * "
-            f"FROM {relations[base]}"
-        )
+        source = _sort_by_id(relations[base])
         relations[base] = source.name
     else:
         relations[base] = f"(SELECT row AS number, * FROM {relations[base]})"
 
-    n, kind = len(models[base]), np.min_scalar_type(-len(vocabulary))
-    place = {label: i for i, label in enumerate(vocabulary)}
+    kind = np.min_scalar_type(-len(vocabulary))
+    index_of = {name: index for index, name in enumerate(vocabulary)}
 
-    def numbers_of(names: Sequence[str]) -> Codes:
-        return np.array([place.get(label, -1) for label in names], dtype=kind)
+    def codes_of(names: Sequence[str]) -> Codes:
+        """(n,) index into the vocabulary of each name of a table; -1 for a name that no row has."""
+        return np.array([index_of.get(name, -1) for name in names], dtype=kind)
 
-    number_of_label = {role: numbers_of(model.table.label_names) for role, model in models.items()}
-    number_of_pred = {role: numbers_of(model.table.pred_names) for role, model in models.items()}
+    code_of_label = {role: codes_of(model.table.label_names) for role, model in models.items()}
+    code_of_pred = {role: codes_of(model.table.pred_names) for role, model in models.items()}
     # Samples without labels have the empty text as their class.
-    labelled = any(any(model.table.label_names) for model in models.values())
-    truth = np.full(n, place.get("", -1), dtype=kind)
+    has_labels = any(any(model.table.label_names) for model in models.values())
+    n = len(models[base])
+    truth = np.full(n, index_of.get("", -1), dtype=kind)
     answers = {role: np.empty(n, dtype=kind) for role in models}
     rows = {role: np.empty(n, dtype=np.int64) for role in scored}
     other_labels: dict[str, list[tuple[NDArray[Any], Codes]]] = {role: [] for role in others}
-    wanted = {role: ["pred", *["row"] * (role in scored), *["label"] * labelled] for role in models}
+    wanted = {role: ["pred", *["row"] * (role in scored), *["label"] * has_labels] for role in models}
     for batch in _join_one_to_one(models, relations, wanted):
         numbers = batch["number"]
         for role in models:
-            answers[role][numbers] = number_of_pred[role][batch[f"pred_{role}"]]
+            answers[role][numbers] = code_of_pred[role][batch[f"pred_{role}"]]
         for role in scored:
             rows[role][numbers] = batch[f"row_{role}"]
-        if not labelled:
+        if not has_labels:
             continue
-        truth[numbers] = labels = number_of_label[base][batch[f"label_{base}"]]
+        truth[numbers] = labels = code_of_label[base][batch[f"label_{base}"]]
         for role in others:
-            own = number_of_label[role][batch[f"label_{role}"]]
-            differs = own != labels
+            own_labels = code_of_label[role][batch[f"label_{role}"]]
+            differs = own_labels != labels
             if differs.any():
-                other_labels[role].append((numbers[differs], own[differs]))
+                other_labels[role].append((numbers[differs], own_labels[differs]))
     pairing = Pairing(models, vocabulary, source, relations[base], truth, answers, rows)
     for role, differing in other_labels.items():
         if differing:
             numbers, labels = map(np.concatenate, zip(*differing, strict=True))
-            shown_rows = [
-                f"{sample}: {vocabulary[truth[i]]} or {vocabulary[labels[numbers == i][0]]}"
-                for sample, i in pairing.by_id(numbers, NAMED).items()
-            ]
-            raise DataError(
-                f"{models[role].name}: {len(numbers)} labels differ from {models[base].name} "
-                f"({_list_first(len(numbers), shown_rows)}); use the same labels"
-            )
+            raise _error_of_labels(pairing, models[base].name, models[role].name, numbers, labels)
     return pairing
+
+
+def _sort_by_id(relation: str) -> Stored:
+    """Store a table sorted by id, with the place of each sample as its `number`.
+
+    Sums of floats depend on the order of the samples, and results must not depend on that of the files.
+    """
+    table = Stored()
+    current().fetch(
+        f"CREATE TABLE {table.name} AS SELECT row_number() OVER (ORDER BY id::VARCHAR) - 1 AS number, * "
+        f"FROM {relation}"
+    )
+    return table
+
+
+def _error_of_labels(
+    pairing: Pairing, base: str, model: str, numbers: NDArray[Any], labels: Codes
+) -> DataError:
+    """Make the error of samples that have other labels in another model's file.
+
+    Args:
+        pairing: with the labels of the first model.
+        base, model: names of the first model and of the other one.
+        numbers: (n,) of these samples.
+        labels: (n,) of the other model.
+    """
+    names = pairing.vocabulary
+    samples = [
+        f"{sample}: {names[pairing.truth[number]]} or {names[labels[numbers == number][0]]}"
+        for sample, number in pairing.by_id(numbers, NAMED).items()
+    ]
+    return DataError(
+        f"{model}: {len(numbers)} labels differ from {base} ({_list_first(len(numbers), samples)}); use the "
+        "same labels"
+    )
 
 
 def _join_one_to_one(

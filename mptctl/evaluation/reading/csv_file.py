@@ -30,10 +30,10 @@ from mptctl.files.explained import shown
 
 # Bytes that are read at once; no cell may be longer.
 BLOCK = 2**25
-# Bytes that may stand before an opening quote and after a closing one: of two quotes within a cell, each
-# stands beside the other.
 _LINE_END = "\n"
 _WRONG_QUOTE = 'has a quote that does not match; put the whole cell in quotes, with "" for a quote in it'
+# Bytes that may stand before an opening quote and after a closing one. Of the two quotes that stand for one
+# within a cell, the first counts as closing and the second as opening, so each has a quote beside it.
 _BESIDE_QUOTES = np.frombuffer(b',"\r\n', np.uint8)
 
 
@@ -106,35 +106,51 @@ def _check_bytes(path: Path) -> bool:
     """
     if not path.stat().st_size:
         return False
-    content, decoder = np.memmap(path, np.uint8, "r"), codecs.getincrementaldecoder("utf-8")()
+    content = np.memmap(path, np.uint8, "r")
+    decoder = codecs.getincrementaldecoder("utf-8")()
     begin = 3 if content[:3].tobytes() == b"\xef\xbb\xbf" else 0
-    number = place = 0
+    quotes = 0  # so far: after an odd number of them, a cell is open
+    last_quote = 0
     for start in range(begin, len(content), BLOCK):
         block = content[start : start + BLOCK]
         if not block.all():
-            raise _error_at(
-                path, content, start + int(np.argmin(block)), "holds a NUL; write it again as text"
-            )
-        cut = len(decoder.getstate()[0])  # bytes of a character that the last block began
-        if cut or block.max() >= 128:
+            nul = start + int(np.argmin(block))
+            raise _error_at(path, content, nul, "holds a NUL; write it again as text")
+        pending = len(decoder.getstate()[0])  # bytes of a character that the last block began
+        if pending or block.max() >= 128:
             try:
                 decoder.decode(block.tobytes(), final=start + BLOCK >= len(content))
             except UnicodeDecodeError as error:
                 problem = f"is not UTF-8 ({error.reason}); save the file as UTF-8"
-                raise _error_at(path, content, start - cut + error.start, problem) from error
+                raise _error_at(path, content, start - pending + error.start, problem) from error
         places = np.flatnonzero(block == ord('"')) + start
-        if not places.size:
-            continue
-        opens = (number + np.arange(len(places))) % 2 == 0
-        beside = np.where(opens, places - 1, places + 1)
-        at_edge = (beside < begin) | (beside == len(content))
-        sound = at_edge | np.isin(content[beside % len(content)], _BESIDE_QUOTES)
-        if not sound.all():
-            raise _error_at(path, content, int(places[~sound][0]), _WRONG_QUOTE)
-        number, place = number + len(places), int(places[-1])
-    if number % 2:
-        raise _error_at(path, content, place, _WRONG_QUOTE)
-    return number > 0
+        if places.size:
+            wrong = _find_wrong_quote(content, begin, places, opens_first=quotes % 2 == 0)
+            if wrong is not None:
+                raise _error_at(path, content, wrong, _WRONG_QUOTE)
+            quotes += len(places)
+            last_quote = int(places[-1])
+    if quotes % 2:
+        raise _error_at(path, content, last_quote, _WRONG_QUOTE)
+    return quotes > 0
+
+
+def _find_wrong_quote(
+    content: NDArray[np.uint8], begin: int, places: NDArray[np.int64], *, opens_first: bool
+) -> int | None:
+    """Find the first quote that stands neither at the begin nor at the end of a cell; None if there is none.
+
+    Args:
+        content: all bytes of the file.
+        begin: place of the first byte after the byte order mark.
+        places: (n,) places of the quotes, in order; opening and closing ones take turns.
+        opens_first: whether the first of them is an opening one.
+    """
+    opens = np.arange(len(places)) % 2 == (0 if opens_first else 1)
+    beside = np.where(opens, places - 1, places + 1)
+    at_edge = (beside < begin) | (beside == len(content))
+    is_right = at_edge | np.isin(content[beside % len(content)], _BESIDE_QUOTES)
+    return None if is_right.all() else int(places[~is_right][0])
 
 
 def _error_at(path: Path, content: NDArray[np.uint8], place: int, problem: str) -> DataError:

@@ -122,13 +122,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             f"bytes, and the archive holds {info.file_size}; write it again"
         )
     if header.dtype.kind in "US" and 0 not in header.shape:
-        length = header.dtype.itemsize // np.dtype(f"{header.dtype.kind}1").itemsize
-        if not length:  # numpy would make of each such text one of a character
-            raise DataError(
-                f"{path}: `{key}` is damaged: its header says texts of no characters; write it again"
-            )
-        if length > LONGEST_VALUE:
-            raise too_long(path, key, length)
+        _refuse_length_of_texts(path, header, key)
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _map_array(path, info, header, key)
     free = free_memory()
@@ -149,6 +143,16 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
         first_version = np.lib.format.read_magic(member) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if first_version else np.lib.format.read_array_header_2_0
         return _Header(*read(member), member.tell())
+
+
+def _refuse_length_of_texts(path: Path, header: _Header, key: str) -> None:
+    """Raise DataError for an array of texts whose type has no character, or more than `LONGEST_VALUE`."""
+    bytes_of_a_character = np.dtype(f"{header.dtype.kind}1").itemsize
+    length = header.dtype.itemsize // bytes_of_a_character
+    if not length:  # numpy would make of each such text one of a character
+        raise DataError(f"{path}: `{key}` is damaged: its header says texts of no characters; write it again")
+    if length > LONGEST_VALUE:
+        raise too_long(path, key, length)
 
 
 def _map_array(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDArray[Any]:

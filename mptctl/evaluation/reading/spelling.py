@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.agreement import error_of_labels, labels_beyond
@@ -56,27 +56,32 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        Warnings: one if some labels are numbers, some are names, and no class list holds them all; and one
-            for each model with few unknown answers, which count as wrong and may be classes without test
-            samples.
+        A warning for each model with few unknown answers, which count as wrong and may be classes without
+        test samples.
 
     Raises:
-        DataError: one class has two spellings, answers are places in a list instead of names, or more than
+        DataError: one class has two spellings, answers are indices instead of names, or more than
             half of a model's answers are unknown. The message has the count, the first three, and the
             spelling that is meant.
     """
     labels = [Names(model.name, "labels", frozenset(model.table.labels)) for model in models]
-    lists = [Names(m.name, "classes", frozenset(m.classes)) for m in models if m.classes is not None]
-    known = frozenset[str]().union(*(each.names for each in [*labels, *lists]))
+    lists = [
+        Names(model.name, "classes", frozenset(model.classes))
+        for model in models
+        if model.classes is not None
+    ]
+    known = frozenset[str]().union(*(names.names for names in [*labels, *lists]))
     spellings: dict[str, list[str]] = {}
     for name in sorted(known):
         spellings.setdefault(normal_form(name), []).append(name)
-    _refuse_numbers_beside_names(labels)
     _refuse_two_spellings(labels, lists, spellings)
-    for each in lists:
-        _refuse_places(each.model, each.names, labels[0].names)
-    warnings = [_check_unknown_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in (_mixed_types_warning(labels[0], lists), *warnings) if warning]
+    for class_list in lists:
+        _refuse_indices(class_list, labels[0].names)
+    warnings: list[str] = []
+    for model in models:
+        if model.classes is None:
+            warnings += _check_unknown_answers(model, known, spellings)
+    return warnings
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -89,18 +94,22 @@ def check_counted(models: Sequence[Predictions]) -> None:
     Raises:
         DataError: there are wrong labels; the message has the count, and the first three.
     """
-    all_say_what_they_know = all(model.classes is not None for model in models)
     for model in reversed(models):  # of several that are wrong the last is named
         if not model.counted or model.classes is None:
             continue
-        known_to_others = frozenset().union(*(m.classes or () for m in models if m is not model))
-        wrong = labels_beyond(model.table.labels, len(model.classes))
-        if all_say_what_they_know:
-            wrong = [label for label in wrong if label not in known_to_others]
-        elif "0" in known_to_others or "0" in model.table.labels:
-            wrong = []
+        wrong = _wrong_labels(model, len(model.classes), [other for other in models if other is not model])
         if wrong:
             raise error_of_labels(wrong, model.table.labels, len(model.classes), model.name)
+
+
+def _wrong_labels(model: Predictions, columns: int, others: Sequence[Predictions]) -> list[str]:
+    """List the labels beyond the columns of a model's logits that are no class, by the rules of `check_counted`."""
+    beyond = labels_beyond(model.table.labels, columns)
+    known_to_others = frozenset[str]().union(*(other.classes or () for other in others))
+    if all(other.classes is not None for other in others):
+        return [label for label in beyond if label not in known_to_others]
+    counts_from_0 = "0" in known_to_others or "0" in model.table.labels
+    return [] if counts_from_0 else beyond
 
 
 def normal_form(name: str) -> str:
@@ -110,13 +119,13 @@ def normal_form(name: str) -> str:
     words, of quotes around it, and of how a whole number is written.
     """
     folded = unicodedata.normalize("NFKC", name).casefold()
-    name = _as_seen(unicodedata.normalize("NFKC", folded)).strip("'\"")
-    if NUMBER.fullmatch(name):
-        number = Decimal(name)
-        if abs(number.adjusted()) < DIGITS and number == number.to_integral_value():
-            return str(int(number))
-        return name
-    return re.sub(r"[\s_-]+", " ", name).strip()
+    # Normalised again, since folding may leave characters in another form.
+    plain = _as_seen(unicodedata.normalize("NFKC", folded)).strip("'\"")
+    if not NUMBER.fullmatch(plain):
+        return re.sub(r"[\s_-]+", " ", plain).strip()
+    number = Decimal(plain)
+    is_whole = abs(number.adjusted()) < DIGITS and number == number.to_integral_value()
+    return str(int(number)) if is_whole else plain
 
 
 def _as_seen(name: str) -> str:
@@ -128,45 +137,6 @@ def _as_seen(name: str) -> str:
 def _without_point(name: str) -> str:
     """Return a name without a final `.0` of a number, since nobody means two classes by `1` and `1.0`."""
     return re.sub(r"^(\d+)\.0*$", r"\1", name, flags=re.ASCII)
-
-
-def _refuse_numbers_beside_names(labels: Sequence[Names]) -> None:
-    """Raise DataError where the labels of one model are all numbers, and those of another are all names."""
-    model, _, names = labels[0]
-    kind = _numbers_or_names(names)
-    for other, _, other_names in labels[1:]:
-        other_kind = _numbers_or_names(other_names)
-        if {kind, other_kind} == {"numbers", "names"}:
-            raise DataError(
-                f"{other}: its labels are {other_kind}, such as {_quote(min(other_names))}, and those of "
-                f"{model} {kind}, such as {_quote(min(names))}; use the same labels"
-            )
-
-
-def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "both"]:
-    """Tell whether labels are all numbers, all names (no numbers), or both."""
-    numbers = sum(NUMBER.fullmatch(label) is not None for label in labels)
-    if numbers == len(labels):
-        return "numbers"
-    return "both" if numbers else "names"
-
-
-def _mixed_types_warning(labels: Names, lists: Sequence[Names]) -> str | None:
-    """Return a warning if some labels are numbers and some are names; else None.
-
-    None also if a class list holds all of them, or if all are single characters, digits among them.
-    """
-    model, _, names = labels
-    if any(names <= each.names for each in lists):
-        return None
-    numbers = sorted(name for name in names if NUMBER.fullmatch(name))
-    words = sorted(names.difference(numbers))
-    if not numbers or not words or all(len(name) == 1 for name in names):
-        return None
-    return (
-        f"{model}: {len(numbers)} of its labels are numbers, such as {_quote(numbers[0])}, and {len(words)} "
-        f"are names, such as {_quote(words[0])}; look whether these are labels of one test set"
-    )
 
 
 def _refuse_two_spellings(
@@ -181,11 +151,12 @@ def _refuse_two_spellings(
     """
     all_labels = frozenset[str]().union(*(each.names for each in labels))
     corrections = []
-    for names in [names for names in spellings.values() if len(names) > 1]:
+    for names in spellings.values():
         for earlier, later in _find_clashes(names, labels, lists):
-            # The spelling of a label is right; if both are labels, the earlier one is called wrong.
-            wrong, right = (earlier, later) if later in all_labels else (later, earlier)
-            corrections.append(Correction(wrong, right))
+            if later in all_labels:
+                corrections.append(Correction(wrong=earlier, right=later))
+            else:
+                corrections.append(Correction(wrong=later, right=earlier))
     if not corrections:
         return
     # The message names the first model with the first wrong name.
@@ -215,37 +186,42 @@ def _find_clashes(
     Yields:
         At most one pair for each later name.
     """
-    # By the look of names, and by None for all of them: the first name of each set of holders.
-    first_names: dict[str | None, dict[frozenset[int], str]] = {}
+    # The first of the earlier names with the same holders: of names that look alike, by their look, and of all.
+    alike: dict[str, dict[frozenset[int], str]] = {}
+    every: dict[frozenset[int], str] = {}
     for name in names:
         holders = frozenset(i for i, each in enumerate([*lists, *labels]) if name in each.names)
         in_lists = frozenset(i for i in holders if i < len(lists))
-        clashing = []
-        # Earlier names that look the same clash unless one class list holds both; other earlier names clash
-        # unless one class list or the labels of one model hold both.
-        for look, held_by in ((_without_point(_as_seen(name)), in_lists), (None, holders)):
-            earlier = first_names.setdefault(look, {})
-            clashing += [other for others, other in earlier.items() if others.isdisjoint(held_by)]
-            earlier.setdefault(held_by, name)
+        looking_alike = alike.setdefault(_without_point(_as_seen(name)), {})
+        # One class list that holds two names which look alike makes them two classes; for other names, so do
+        # the labels of one model.
+        clashing = [*_of_other_holders(looking_alike, in_lists), *_of_other_holders(every, holders)]
+        looking_alike.setdefault(in_lists, name)
+        every.setdefault(holders, name)
         if clashing:
             yield clashing[0], name
 
 
-def _refuse_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:
+def _of_other_holders(names: dict[frozenset[int], str], holders: frozenset[int]) -> list[str]:
+    """List the names, given by their holders, that have no holder in common with ``holders``."""
+    return [name for own_holders, name in names.items() if own_holders.isdisjoint(holders)]
+
+
+def _refuse_indices(class_list: Names, labels: frozenset[str]) -> None:
     """Raise DataError where a class list has no label, and only one of list and labels is all numbers."""
-    classes_are_numbers, labels_are_numbers = (
-        all(NUMBER.fullmatch(name) for name in names) for names in (classes, labels)
-    )
+    classes = class_list.names
+    classes_are_numbers = all(NUMBER.fullmatch(name) for name in classes)
+    labels_are_numbers = all(NUMBER.fullmatch(name) for name in labels)
     if not classes & labels and classes_are_numbers != labels_are_numbers:
         raise DataError(
-            f"{model}: none of its {len(classes)} classes ({first(sorted(classes))}) is a label of the test "
-            f"set ({first(sorted(labels))}); write names, not places in a list"
+            f"{class_list.model}: none of its {len(classes)} classes ({first(sorted(classes))}) is a label of "
+            f"the test set ({first(sorted(labels))}); write names, not places in a list"
         )
 
 
 def _check_unknown_answers(
     model: Predictions, known: frozenset[str], spellings: dict[str, list[str]]
-) -> str | None:
+) -> list[str]:
     """Check the answers of a model that are neither a label nor in any class list.
 
     Args:
@@ -254,15 +230,33 @@ def _check_unknown_answers(
         spellings: the known names by their normal form.
 
     Returns:
-        A warning if there are such answers; else None.
+        A warning if there are such answers.
 
     Raises:
-        DataError: such answers are misspelled labels, places in a list, or more than `MOST` of all answers.
+        DataError: such answers are misspelled labels, indices into a list, or more than `MOST` of all answers.
     """
     unknown = Counter({answer: n for answer, n in model.table.answers.items() if answer not in known})
     if not unknown:
-        return None
-    total = len(model)
+        return []
+    _refuse_misspelled(model, unknown, spellings)
+    _refuse_indices_for_names(model, unknown, known)
+    count, total = unknown.total(), len(model)
+    if count > MOST * total:
+        nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
+        raise DataError(
+            f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
+            f"list of classes; nearest: {_list_corrections(nearest)}; write the labels, or `classes`, all "
+            "that the model can predict"
+        )
+    return [
+        f"{model.name}: {count} of {total} predictions are no label and in no list of classes "
+        f"({first(list(unknown))}), and count as wrong; add `classes` to the file if it knows more classes "
+        "than are tested"
+    ]
+
+
+def _refuse_misspelled(model: Predictions, unknown: Counter[str], spellings: dict[str, list[str]]) -> None:
+    """Raise DataError where unknown answers have the normal form of a known name."""
     misspelled = [
         Correction(answer, spellings[normal_form(answer)][0])
         for answer in unknown
@@ -271,30 +265,25 @@ def _check_unknown_answers(
     if misspelled:
         count = sum(unknown[each.wrong] for each in misspelled)
         raise DataError(
-            f"{model.name}: {count} of {total} predictions are spelled unlike the labels "
+            f"{model.name}: {count} of {len(model)} predictions are spelled unlike the labels "
             f"({_list_corrections(misspelled)}); write them as the labels are written"
         )
+
+
+def _refuse_indices_for_names(model: Predictions, unknown: Counter[str], known: frozenset[str]) -> None:
+    """Raise DataError where unknown answers are numbers up to the number of known names, none of them a number."""
+    if any(NUMBER.fullmatch(name) for name in known):
+        return
     numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", normal_form(answer))]
-    places = [answer for answer in numbers if len(answer) < DIGITS and int(normal_form(answer)) <= len(known)]
-    if places and not any(NUMBER.fullmatch(name) for name in known):
-        count = sum(unknown[answer] for answer in places)
+    indices = [
+        answer for answer in numbers if len(answer) < DIGITS and int(normal_form(answer)) <= len(known)
+    ]
+    if indices:
+        count = sum(unknown[answer] for answer in indices)
         raise DataError(
-            f"{model.name}: {count} of {total} predictions are numbers ({first(map(repr, places))}), "
+            f"{model.name}: {count} of {len(model)} predictions are numbers ({first(map(repr, indices))}), "
             f"it seems places in a list, where labels are names such as {_quote(min(known))}; write the names"
         )
-    count = unknown.total()
-    if count > MOST * total:
-        nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
-        raise DataError(
-            f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
-            f"list of classes; nearest: {_list_corrections(nearest)}; write the labels, or `classes`, all "
-            "that the model can predict"
-        )
-    return (
-        f"{model.name}: {count} of {total} predictions are no label and in no list of classes "
-        f"({first(list(unknown))}), and count as wrong; add `classes` to the file if it knows more classes "
-        "than are tested"
-    )
 
 
 def _find_nearest(answer: str, known: frozenset[str]) -> Correction:

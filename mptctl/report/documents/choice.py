@@ -25,18 +25,14 @@ def choice_document(choice: Choice) -> Document:
         "together); cost 1 is one plain training.",
     )
     row, estimate = choice.row, choice.estimate
-    fewest = next(each for each in choice.rows if each.name == choice.fewest_flips)
-    reason = "it has the fewest flips"
-    if row.name != fewest.name:
-        reason = (
-            f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR "
-            f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as "
-            "good: take that one if you can afford it"
-        )
     return Document(
         [
             table,
-            Note(f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {reason}.", "strong", whole=True),
+            Note(
+                f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {_reason(choice, noise)}.",
+                "strong",
+                whole=True,
+            ),
             Note(
                 f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
                 f"and {100 * estimate.correction:z.2f} points for the choice "
@@ -52,9 +48,25 @@ def choice_document(choice: Choice) -> Document:
     )
 
 
+def _reason(choice: Choice, noise: str) -> str:
+    """Why the row was chosen, without a full stop; ``noise`` is the word for what two rows may differ by."""
+    if choice.row.name == choice.fewest_flips:
+        return "it has the fewest flips"
+    fewest = next(row for row in choice.rows if row.name == choice.fewest_flips)
+    return (
+        f"the cheapest within {noise} of {fewest.name}, which has the fewest flips (NFR "
+        f"{100 * fewest.nfr:.2f} %, cost {number(fewest.cost, '.2f')}). Within noise does not mean as good: "
+        "take that one if you can afford it"
+    )
+
+
 def _nfr_cell(choice: Choice, row: ChoiceRow) -> Cell:
     """NFR with its counts, and the mark of the best or of one within noise."""
-    mark = BEST if row.name == choice.fewest_flips else NOISE if row.within_noise else ""
+    mark = ""
+    if row.name == choice.fewest_flips:
+        mark = BEST
+    elif row.within_noise:
+        mark = NOISE
     return Cell(f"{100 * row.nfr:.2f}", _rate_cell(row.flips).notes, mark)
 
 

@@ -21,10 +21,9 @@ def split_document(summary: SplitSummary) -> Document:
     """
     title = f"{summary.source}, {summary.num_old} old and {summary.num_new} new classes"
     kept = ", kept as it was" if summary.kept else ""
-    classes = [
-        f"{label}: {some([class_name(summary.class_labels or {}, name) for name in names], SHOWN_CLASSES)}"
-        for label, names in (("old", summary.old_classes), ("new", summary.new_classes))
-        if names
+    names_of_classes = [
+        *_names_sentence("old", summary.old_classes, summary),
+        *_names_sentence("new", summary.new_classes, summary),
     ]
     sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
     duplicates_out = summary.duplicates.kept_out if summary.duplicates else 0
@@ -32,13 +31,13 @@ def split_document(summary: SplitSummary) -> Document:
     if unusable:
         pictures = "picture" if unusable == 1 else "pictures"
         sentences.append(f"kept out: {unusable:,} {pictures} that cannot be used")
-    ends = [_class_table(summary, SHOWN_CLASSES, ON_SCREEN)] if summary.imbalance >= UNEVEN else []
+    is_uneven = summary.imbalance >= UNEVEN
     return Document(
         [
             Note(f"{summary.path}{kept}: {title}", whole=True, media=ON_SCREEN),
-            *(Note(text, whole=True) for text in classes),
+            *(Note(text, whole=True) for text in names_of_classes),
             _parts_table(summary),
-            *ends,
+            *([_class_table(summary, SHOWN_CLASSES, ON_SCREEN)] if is_uneven else []),
             _class_table(summary, None, ON_PAGE),
             *_identical_table(summary),
             *notes([*sentences, *summary.notes]),
@@ -95,10 +94,17 @@ def _class_table(
 
 def _identical_table(summary: SplitSummary) -> list[Table[str]]:
     """The sets of identical pictures across parts or labels, for a page; none where there are none."""
-    identical = [line.removeprefix("identical: ") for line in list_identical(summary.duplicates)]
+    sets = list_identical(summary.duplicates)
+    if not sets:
+        return []
     title = "Identical pictures across parts or labels"
-    table = Table(identical, [Column[str]("set", str, words=True)], title=title, media=ON_PAGE)
-    return [table] if identical else []
+    return [Table(sets, [Column[str]("set", str, words=True)], title=title, media=ON_PAGE)]
+
+
+def _names_sentence(age: str, classes: list[str], summary: SplitSummary) -> list[str]:
+    """The names of the first old or new classes; none where there are no such classes."""
+    names = [class_name(summary.class_labels or {}, name) for name in classes]
+    return [f"{age}: {some(names, SHOWN_CLASSES)}"] if names else []
 
 
 def _classes_sentence(summary: SplitSummary) -> list[str]:

@@ -170,13 +170,13 @@ def _log_line(progress: RunProgress) -> str:
     run = progress.run
     if progress.error is not None:
         return f"{run.key}: {progress.status}: {progress.error}"
-    if progress.status == "waiting":
+    if progress.status == "waiting":  # the log leaves out runs that wait for their first start
         return f"{run.key}: its process died; another one goes on"
     if progress.status == "running":
         from_step = f", from step {progress.step:,}" if progress.step else ""
         method = "plain training" if run.method == "no-treatment" else run.method
-        method_if_unsaid = "" if run.name == method else f" ({method})"
-        return f"{run.key}{method_if_unsaid}: {progress.total_steps:,} steps{from_step}"
+        in_brackets = "" if run.name == method else f" ({method})"
+        return f"{run.key}{in_brackets}: {progress.total_steps:,} steps{from_step}"
     return f"{run.key}: {progress.status}"
 
 
