@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias.validation_samples import ValidationSamples
+from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
@@ -37,3 +38,10 @@ def answers(
     """A model that answers `preds`; ids are the places of the rows, which stand in the file in an `order`."""
     rows = np.array(order if order is not None else range(len(labels)))
     return build_predictions(name, rows, np.array(labels)[rows], np.array(preds)[rows], classes=classes)
+
+
+def flip_table(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:
+    """The counts of a comparison."""
+    return Counts(
+        both_right=both_right, negative_flips=negative, positive_flips=positive, both_wrong=both_wrong
+    )
