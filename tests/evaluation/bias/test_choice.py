@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import binom
 
 from mptctl.errors import DataError, GateFailed
@@ -65,39 +63,6 @@ def test_least_flips_within_an_error_budget_is_what_trying_all_biases_finds(seed
     most = tried[0][0] + points * len(samples)
     errors, flips = samples.counts(choose_bias(samples, Budget(max_er_increase=points)).bias)
     assert (flips, errors) == min((f, e) for e, f in tried if e <= most + 1e-9)
-
-
-LOGIT = st.sampled_from([-np.inf, -0.5, 0.0, 0.25, 1.0, 3.0])
-
-
-@given(st.lists(st.lists(LOGIT, min_size=4, max_size=4), min_size=1, max_size=6), st.data())
-def test_steps_are_what_each_bias_does(rows: list[list[float]], data: st.DataObject) -> None:
-    """Ties, classes that are ruled out, and samples of unknown classes."""
-    logits = np.array(rows)
-    logits[np.isinf(logits).all(axis=1), 1] = 0.0
-    n = len(logits)
-    truth = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n)))
-    old_right = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-    is_new = np.array([False, True, False, True])
-    of_old = (truth == 0) | (truth == 2)
-    steps = ValidationSamples(logits, truth, is_new, of_old, old_right).steps()
-    assert (np.diff(steps.biases) > 0).all()
-    # All logits are quarters, so that no step is narrower than what is looked at between two of them.
-    for at in [0.0, *np.arange(1e-4, 15, 1 / 16)]:
-        step = int(np.searchsorted(steps.biases, at, side="right")) - 1
-        wrong = (logits - at * is_new).argmax(axis=1) != truth
-        if at in steps.biases and at:
-            continue
-        assert steps.flips[step] == (wrong & of_old & old_right).sum()
-        assert steps.wrong_old[step] == (wrong & of_old).sum()
-        assert steps.wrong_new[step] == (wrong & ~of_old).sum()
-
-
-def test_clopper_pearson_is_the_rate_at_which_so_few_come_up_rarely() -> None:
-    for count, total, level in [(0, 10, 0.95), (3, 50, 0.9), (49, 50, 0.975)]:
-        (bound,) = upper_bounds(np.array([count]), total, level)
-        assert binom.cdf(count, total, bound) == pytest.approx((1 - level) / 2)
-    assert upper_bounds(np.array([0, 50]), 50, 0.95).tolist() == [pytest.approx(1 - 0.025 ** (1 / 50)), 1.0]
 
 
 def test_a_model_that_meets_the_budget_and_cannot_be_improved_stays_as_it_is() -> None:
