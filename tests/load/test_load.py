@@ -14,19 +14,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
-from mptctl.data.split import load_split, make_split
-from mptctl.models.checkpoint import load_checkpoint
-from tests.common import command, environment, short_recipe, smooth_picture
+from mptctl.data.split import load_split
+from tests.common import command, environment, smooth_picture
 from tests.forked import mptctl_process
-from tests.soak.jobs import weights
+from tests.soak.jobs import two_models, weights
 
 FULL = bool(os.environ.get("MPTCTL_LOAD"))
 RUNS = 200 if FULL else 20
 FILES = 1_281_167 if FULL else 2_000  # training pictures of ImageNet
 FLIPS = 100_000 if FULL else 2_000
+ROWS = 10_000_000 if FULL else 5_000  # of each file of predictions
 # ext4 takes 65,000 names for one file.
 NAMES_A_FILE = 60_000
 
@@ -66,7 +67,8 @@ def test_five_commands_at_once_in_one_run_root_end_as_one_by_one(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     alone, together = tmp_path / "alone", tmp_path / "together"
-    _train_two(alone)
+    alone.mkdir()
+    two_models(alone)
     shutil.copytree(alone, together)
     how = ["--set", "optim.epochs=3", "--set", "runtime.threads=1", "--device", "cpu"]
     jobs = {
@@ -85,15 +87,15 @@ def test_five_commands_at_once_in_one_run_root_end_as_one_by_one(
     at_once = time.monotonic() - began
     for name in ("first", "second"):
         assert json.loads(printed[name]) == json.loads(printed_together[name])
-    trained = ("mpt-kl", "pct-kl", "tune/trials/kl-k0", "tune/trials/kl-k2")
+    trained = [f"runs/{name}" for name in ("mpt-kl", "pct-kl", "tune/trials/kl-k0", "tune/trials/kl-k2")]
     assert weights(*(alone / name for name in trained)) == weights(*(together / name for name in trained))
     assert (alone / "page.html").stat().st_size == (together / "page.html").stat().st_size
     tell(f"five commands in one run root: {one_by_one:.0f} s one by one, {at_once:.0f} s at once")
 
 
 def test_many_runs_below_one_root(tmp_path: Path, tell: Callable[[str], None]) -> None:
+    two_models(tmp_path)
     root = tmp_path / "runs"
-    _train_two(root)
     for number in range(RUNS - 2):
         shutil.copytree(root / "ref", root / f"new-{number}", copy_function=os.link)
     listed, seconds, memory = measured(tmp_path, "runs", "--run-root", root, "--json")
@@ -149,20 +151,37 @@ def test_a_page_of_many_flips(tmp_path: Path, tell: Callable[[str], None]) -> No
     tell(f"a page of {FLIPS:,} flips: {size:.1f} MB in {seconds:.1f} s, {memory:.2f} GB")
 
 
-def _train_two(root: Path) -> None:
-    from mptctl.training.observer import Observer
-    from mptctl.training.request import RunRequest
-    from mptctl.training.train import train
-
-    split = make_split("digits", run_root=root)
-    for name in ("old", "ref"):
-        train(RunRequest(short_recipe(), split, root / name, only_old_classes=name == "old"), Observer())
-        assert load_checkpoint(root / name / "best.pt")
+def test_predictions_of_many_rows(tmp_path: Path, tell: Callable[[str], None]) -> None:
+    """76 and 80 % right of 1,000 classes, in unlike orders; counted as SQL counts them, beside its bare join."""
+    old, new = (str(tmp_path / f"{name}.parquet") for name in ("old", "new"))
+    answer = "CASE WHEN (h // {a}) % 100 < {right} THEN h % 1000 ELSE (h + 1 + (h // {b}) % 10) % 1000 END"
+    for path, order, pred in (
+        (old, "i", answer.format(a=1_000, right=76, b=10**9)),
+        (new, f"(i * 1000000007 + 13) % {ROWS}", answer.format(a=100_000, right=80, b=10**11)),
+    ):
+        ids = f"SELECT {order} AS k FROM range({ROWS}) AS t(i)"
+        duckdb.execute(
+            f"COPY (SELECT printf('test/%09d', k) AS id, 'n' || h % 1000 AS label, 'n' || {pred} AS pred "
+            f"FROM (SELECT k, (hash(k) // 2)::BIGINT AS h FROM ({ids}))) TO '{path}'"
+        )
+    join = f"FROM '{old}' AS o JOIN '{new}' AS n USING (id)"
+    flips = "count(*) FILTER (o.pred = o.label AND n.pred <> o.label)"
+    (wanted,) = duckdb.execute(f"SELECT {flips}, count(*) FILTER (o.pred <> n.pred) {join}").fetchall()
+    began = time.monotonic()
+    duckdb.execute(f"SELECT count(*) {join}").fetchall()
+    tell(f"bare join of {ROWS:,} rows: {time.monotonic() - began:.1f} s")
+    found = []
+    for words in (("evaluate", old, new, "--old-classes", "all"), ("disagree", old, new, "--draw", "1000")):
+        printed, seconds, memory = measured(tmp_path, *words, "--memory-limit", "2GB", "--json")
+        report = json.loads(printed)
+        found.append(report["counts"]["negative_flips"] if "counts" in report else report["differ"]["count"])
+        tell(f"{words[0]} of {ROWS:,} rows: {seconds:.1f} s, {memory:.2f} GB")
+    assert tuple(found) == wanted
 
 
 def _start(words: list[str], root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*words, "--run-root", "."), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment(), cwd=root,
     )  # fmt: skip
 
