@@ -109,15 +109,6 @@ def test_rates_by_hand() -> None:
     assert observed_rates(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
-def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_not() -> None:
-    equal = [each for seed in range(3) for each in updates(seed, 0.2, 0.2)]
-    worse = [each for seed in range(3) for each in updates(seed, 0.3, 0.2)]
-    for column in ("nfr", "er_old", "er_all"):
-        assert is_noise(equal, column)
-        assert not is_noise(worse, column)
-        assert difference(worse, column)[1].mean() == pytest.approx(0.1, abs=0.03)
-
-
 def test_the_interval_over_seeds_adds_the_variances_of_retraining_and_of_the_samples_in_common() -> None:
     # Of one seed: the percentiles of its draws; of two: none.
     draws = np.linspace(0.009, 0.011, 1001)

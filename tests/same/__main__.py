@@ -59,8 +59,6 @@ def write(folder: Path) -> None:
             splits_and_batches.write_splits,
             splits_and_batches.write_batches,
             trainings.write_trainings,
-            trainings.write_resumed,
-            trainings.write_caches,
             accepted.write_accepted,
         ):
             began = time.monotonic()

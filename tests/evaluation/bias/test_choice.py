@@ -1,8 +1,7 @@
-"""The choice of a bias, against every bias tried one by one, and its bound, against many draws from one pool."""
+"""The choice of a bias, against every bias tried one by one, and what is said where no bias meets a budget."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -112,27 +111,6 @@ def test_a_step_too_narrow_for_single_precision_is_not_chosen() -> None:
     choice = choose_bias(samples, Budget(max_er_increase=0.0))
     folded = (logits.astype(np.float32) - np.float32(choice.bias) * samples.is_new).argmax(axis=1)
     assert int((folded != samples.truth).sum()) == samples.counts(choice.bias)[0]
-
-
-def broken(draws: int, n: int, budget: Budget, uneven: float) -> tuple[int, int]:
-    """Of some draws from one pool, how many got a bias with more flips on the whole pool than allowed, and any."""
-    pool = made_up(20_000, 0, uneven=uneven)
-    worse = chosen = 0
-    for draw in range(draws):
-        rows = np.random.default_rng(draw).choice(len(pool), n)
-        with suppress(GateFailed):
-            _, flips = pool.counts(choose_bias(pool.rows(rows), budget).bias)
-            chosen += 1
-            worse += flips > budget.limit * pool.n_old
-    return worse, chosen
-
-
-@pytest.mark.parametrize("uneven", [0.0, 1.0])
-def test_the_bound_holds_as_often_as_it_says(uneven: float) -> None:
-    """At 2.5 %, 40 draws break more than 4 times with a probability of 3 in 1,000."""
-    worse, chosen = broken(40, 500, Budget(max_nfr=0.15, confidence=0.95), uneven)
-    assert chosen >= 30
-    assert worse <= 4
 
 
 def test_a_budget_near_the_least_that_can_be_reached_is_said() -> None:
