@@ -109,16 +109,6 @@ def test_rates_by_hand() -> None:
     assert observed_rates(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_not(seeds: int) -> None:
-    equal = [each for seed in range(seeds) for each in updates(seed, 0.2, 0.2)]
-    worse = [each for seed in range(seeds) for each in updates(seed, 0.3, 0.2)]
-    for column in ("nfr", "er_old", "er_all"):
-        assert is_noise(equal, column)
-        assert not is_noise(worse, column)
-        assert difference(worse, column)[1].mean() == pytest.approx(0.1, abs=0.03)
-
-
 def test_the_interval_over_seeds_adds_the_variances_of_retraining_and_of_the_samples_in_common() -> None:
     # Of one seed: the percentiles of its draws; of two: none.
     draws = np.linspace(0.009, 0.011, 1001)
@@ -145,13 +135,6 @@ def test_what_seeds_have_in_common_is_the_covariance_of_their_draws() -> None:
     # Two of three move together: two of six covariances are 0.01. What moves apart has nothing in common.
     assert common_variance(np.stack([one, one, np.array([0.1, 0.1, -0.1, -0.1])])) == pytest.approx(0.01 / 3)
     assert common_variance(np.stack([one, -one])) == 0
-
-
-def test_seeds_that_point_both_ways_are_noise_though_each_by_itself_is_sure() -> None:
-    one_way, other_way = updates(1, 0.34, 0.2), updates(2, 0.2, 0.26)
-    assert not is_noise(one_way, "er_all")
-    assert not is_noise(other_way, "er_all")
-    assert is_noise([*one_way, *other_way, *updates(3, 0.34, 0.2)], "er_all")
 
 
 def test_the_draws_spread_as_drawing_the_samples_one_by_one_does() -> None:

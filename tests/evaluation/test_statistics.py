@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom, multinomial
 
 from mptctl.evaluation.limits import LIMITS, Limits
-from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
     er_increase_interval,
     exact_interval,
@@ -19,12 +18,7 @@ from mptctl.evaluation.statistics import (
     relative_nfr,
     relative_nfr_interval,
 )
-
-
-def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:
-    return Counts(
-        both_right=both_right, negative_flips=negative, positive_flips=positive, both_wrong=both_wrong
-    )
+from tests.evaluation.made_up import flip_table as counts
 
 
 @pytest.mark.parametrize(

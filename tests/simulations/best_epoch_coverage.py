@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import plan_bias_control
 from mptctl.tune.choice import choose
 from mptctl.tune.tune_report import Trial
+from tests.simulations.table import Share, Table, percent
 
 CLASSES, POOL = 8, 20_000
 # Parts of a logit's variance that each epoch has for itself: from nearly one model to independent epochs.
@@ -42,17 +43,10 @@ TRIED_K = (0.0, 1.0, 2.0, 4.0, 8.0)
 DISTANCES = ("kl", "lm")
 
 
-@dataclass(frozen=True)
-class Calls:
-    """Counts over many calls, each with its own validation part.
+class Calls(NamedTuple):
+    """Of many calls, those that met the budget on their validation part and so wrote a model; of these, those whose
+    model exceeds the budget on the pool."""
 
-    Attributes:
-        draws: calls.
-        written: calls that met the budget on their validation part, and so wrote a model.
-        broken: of these, calls whose model exceeds the budget on the pool.
-    """
-
-    draws: int
     written: int
     broken: int
 
@@ -81,17 +75,15 @@ def main() -> int:
     if given.power:
         print_power()
         return 0
-    print("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
+    table = Table(
+        "command", "new classes", "own part", "budget, %", "written", "broken", "of calls, % (standard error)"
+    )
     for new, own in product(NEW_CLASSES, given.own):
         for name, call in make_calls(given.epochs, own, new).items():
             for budget in BUDGETS:
-                counted = count_calls(call, budget, given.samples, given.draws)
-                share = counted.broken / counted.draws
-                error = np.sqrt(share * (1 - share) / counted.draws)
-                print(
-                    f"{name:<9}  {new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {counted.written:>7,}  "
-                    f"{counted.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
-                )
+                found = count_calls(call, budget, given.samples, given.draws)
+                share = Share(found.broken, given.draws)
+                table.row(name, new, own, percent(budget, 0), found.written, found.broken, share)
     return 0
 
 
@@ -100,14 +92,14 @@ def print_power() -> None:
 
     The ways divide the confidence over epochs, or test the budget on a part of the samples alone.
     """
-    print(
-        "of old classes  budget, %  not counted, %  of 10 epochs  of 30  of 100  on one half  on two thirds"
-    )
+    table = Table(
+        "of old classes", "budget, %", "not counted, %", "of 10 epochs", "of 30", "of 100", "on one half",
+        "on two thirds",
+    )  # fmt: skip
     for n, budget in ((300, 0.08), (1000, 0.04), (2500, 0.02), (5000, 0.02)):
         divided = [largest_met(Budget(max_nfr=budget, epochs=epochs), n) for epochs in (1, 10, 30, 100)]
         tested = [largest_met(Budget(max_nfr=budget), part) for part in (n // 2, 2 * n // 3)]
-        percents = "  ".join(f"{100 * nfr:.2f}" for nfr in (*divided, *tested))
-        print(f"{n:>14,}  {100 * budget:>9g}  {percents}")
+        table.row(n, percent(budget, 0), *map(percent, (*divided, *tested)))
 
 
 def largest_met(budget: Budget, n: int, share: float = 0.8) -> float:
@@ -171,7 +163,7 @@ def count_calls(call: Call, budget: float, samples: int, draws: int) -> Calls:
     """
     results = [call(np.random.default_rng(draw).choice(POOL, samples), budget) for draw in range(draws)]
     written = [is_broken for is_broken in results if is_broken is not None]
-    return Calls(draws, len(written), sum(written))
+    return Calls(len(written), sum(written))
 
 
 def adjust_call(epochs: Sequence[ValidationSamples]) -> Call:
@@ -233,11 +225,11 @@ def tune_call(epochs: int, own: float, new: int) -> Call:
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
         n_old = int(of_old[rows].sum())
         records, best_epochs = [], {}
-        for name, trial in trials.items():
-            best = min(trial.epochs, key=lambda epoch: int(epoch.wrong[rows].sum()))
+        for name, (settings, tried) in trials.items():
+            best = min(tried, key=lambda epoch: int(epoch.wrong[rows].sum()))
             best_epochs[name] = best
             errors, flips = int(best.wrong[rows].sum()), int(best.flips[rows].sum())
-            content = {"name": name, "settings": trial.settings, "status": "done", "run": name}
+            content = {"name": name, "settings": settings, "status": "done", "run": name}
             rates = {"val_error": rate(errors, len(rows)), "val_nfr": rate(flips, n_old)}
             records.append(Trial.model_validate({**content, **rates}))
         ranked = choose(records, rate(0, len(rows)), Budget(max_nfr=limit, epochs=epochs)).ranked

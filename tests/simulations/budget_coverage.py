@@ -11,6 +11,7 @@ from collections.abc import Collection
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +25,12 @@ from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.inference.loaded import load_run
 from mptctl.names import Session
+from tests.simulations.table import Table, percent
 
 # Seeds of the pool, which no study has; it holds 29,760 pictures of old classes.
 POOL_SEEDS = (9001, 9002)
 # Pictures of a class in a validation part, as the source holds out by default.
 PER_CLASS = round(TRAIN_PER_CLASS * CHARACTERS_VAL_FRACTION)
-
-HEAD = "seed  update            limit %  kept of met  of draws  pool NFR %  error %  as it is: NFR %  error %"
 
 
 @dataclass(frozen=True)
@@ -65,22 +65,26 @@ def main() -> int:
     given = parser.parse_args()
     first, second = (draw_characters(seed) for seed in POOL_SEEDS)
     pictures, labels = np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
-    unshifted = np.zeros(len(CLASS_NAMES))
-    print(HEAD)
+    table = Table(
+        "seed", "update            ", "limit %", "kept", "of met", "of draws", "pool NFR %", "error %",
+        "as it is: NFR %", "error %",
+    )  # fmt: skip
     for seed in given.seeds:
         pools = _predict_pool(given.runs / str(seed), {given.plain, *given.updates}, pictures, labels)
-        plain_nfr = _rates(pools[given.plain], unshifted).nfr
-        for name in given.updates:
-            as_it_is = _rates(pools[name], unshifted)
-            for part in given.parts:
-                budget = Budget(max_nfr=part * plain_nfr, confidence=given.confidence)
-                found = measure_coverage(pools[name], budget, PER_CLASS, given.draws)
-                print(
-                    f"{seed:>4}  {name:<16}  {100 * part * plain_nfr:>7.2f}  {found.kept:>5,} of {found.met:<5,}"
-                    f"  {found.draws:>8,}  {100 * found.nfr:>10.2f}  {100 * found.error:>7.2f}"
-                    f"  {100 * as_it_is.nfr:>15.2f}  {100 * as_it_is.error:>7.2f}",
-                    flush=True,
-                )
+        plain_nfr = _rates(pools[given.plain], 0.0).nfr
+        for name, part in product(given.updates, given.parts):
+            budget = Budget(max_nfr=part * plain_nfr, confidence=given.confidence)
+            found = measure_coverage(pools[name], budget, PER_CLASS, given.draws)
+            rates = found.nfr, found.error, *_rates(pools[name], 0.0)
+            table.row(
+                seed,
+                name,
+                percent(part * plain_nfr),
+                found.kept,
+                found.met,
+                found.draws,
+                *map(percent, rates),
+            )
     return 0
 
 

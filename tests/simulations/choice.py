@@ -36,23 +36,23 @@ PLAIN_OLD, MPT = ("no-treatment-old", "plain-old"), ("mpt-kl-k0.9", "mpt-kl-k1.5
 
 @dataclass(frozen=True)
 class Trial:
-    """One choice, and what the judging samples say of it; flips are at one error, of `judged` samples.
+    """One choice, and what the judging samples say of it.
 
-    The row `fewest` has the fewest flips on the samples that choose, whatever it costs.
+    Attributes:
+        data, samples: what was chosen among, and by.
+        chosen: name of the row.
+        cost: of the row that was chosen, and of the one that is best.
+        flips: at one error, of `judged` samples; the row `fewest` has the fewest on the samples that choose,
+            whatever it costs.
+        judged: samples of old classes.
+        estimated_nfr: of the row that was chosen.
     """
 
     data: str
-    run: str
     samples: str
     chosen: str
-    best: str
-    cost_of_chosen: float
-    cost_of_best: float
-    flips_of_chosen: int
-    flips_of_best: int
-    flips_of_fewest: int
-    flips_of_plain_old: int
-    flips_of_mpt: int
+    cost: dict[str, float]
+    flips: dict[str, int]
     judged: int
     estimated_nfr: float
 
@@ -85,8 +85,8 @@ def try_out(data: str, folder: Path) -> Iterator[Trial]:
     updates = affordable(count_once(find_updates([folder], None).updates)[0])
     if data != "digits":
         for seed in range(DIVISIONS):
-            yield judge(data, folder, "test part divided", [divide_test(update, seed) for update in updates])
-    yield judge(data, folder, "validation part", updates)
+            yield judge(data, "test part divided", [divide_test(update, seed) for update in updates])
+    yield judge(data, "validation part", updates)
 
 
 def affordable(updates: Sequence[Update]) -> list[Update]:
@@ -112,7 +112,7 @@ def divide_test(update: Update, seed: int) -> Update:
     return replace(update, run=divided(update.run), old=divided(update.old))
 
 
-def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> Trial:
+def judge(data: str, samples: str, updates: Sequence[Update]) -> Trial:
     """Choose by the part `val`, and count flips on the part `test`, shifted by the whole part `val`."""
     choice = choose_among([replace(update, part="val") for update in updates])
     groups = group_updates([replace(update, part="test") for update in updates])
@@ -120,23 +120,20 @@ def judge(data: str, folder: Path, samples: str, updates: Sequence[Update]) -> T
     # Also rows that no shift brings to this error.
     flips = {group.name: shift_to_error_of(target, group, -np.inf)[0].flips for group in groups}
     cost = {row.name: row.cost or 0.0 for row in choice.rows}
-    best = min(flips, key=lambda name: (flips[name][0], cost[name]))
+    rows = {
+        "best": min(flips, key=lambda name: (flips[name][0], cost[name])),
+        "chosen": choice.chosen,
+        "fewest": choice.fewest_flips,
+        "plain_old": next(name for name in PLAIN_OLD if name in flips),
+        "mpt": next(name for name in MPT if name in flips),
+    }
     return Trial(
-        data=data,
-        run=str(folder),
-        samples=samples,
-        chosen=choice.chosen,
-        best=best,
-        cost_of_chosen=cost[choice.chosen],
-        cost_of_best=cost[best],
-        flips_of_chosen=flips[choice.chosen][0],
-        flips_of_best=flips[best][0],
-        flips_of_fewest=flips[choice.fewest_flips][0],
-        flips_of_plain_old=next(flips[name][0] for name in PLAIN_OLD if name in flips),
-        flips_of_mpt=next(flips[name][0] for name in MPT if name in flips),
-        judged=flips[best][1],
+        data, samples, choice.chosen,
+        cost={kind: cost[rows[kind]] for kind in ("chosen", "best")},
+        flips={kind: flips[name][0] for kind, name in rows.items()},
+        judged=flips[rows["best"]][1],
         estimated_nfr=choice.estimate.nfr,
-    )
+    )  # fmt: skip
 
 
 def summarise(trials: Sequence[Trial]) -> list[dict[str, object]]:
@@ -144,26 +141,25 @@ def summarise(trials: Sequence[Trial]) -> list[dict[str, object]]:
     lines = []
     for data, samples in dict.fromkeys((trial.data, trial.samples) for trial in trials):
         mine = [trial for trial in trials if (trial.data, trial.samples) == (data, samples)]
-
-        def mean(name: str, among: Sequence[Trial] = mine) -> float:
-            return float(np.mean([getattr(trial, name) for trial in among]))
-
-        best = mean("flips_of_best")
+        cost, flips = (
+            {
+                kind: float(np.mean([getattr(trial, what)[kind] for trial in mine]))
+                for kind in getattr(mine[0], what)
+            }
+            for what in ("cost", "flips")
+        )
+        best = flips.pop("best")
         lines.append(
             {
                 "data": data,
                 "samples": samples,
                 "choices": len(mine),
-                "best_chosen": sum(trial.flips_of_chosen == trial.flips_of_best for trial in mine),
-                "cost_of_chosen": round(mean("cost_of_chosen"), 2),
-                "cost_of_best": round(mean("cost_of_best"), 2),
+                "best_chosen": sum(trial.flips["chosen"] == trial.flips["best"] for trial in mine),
+                **{f"cost_of_{kind}": round(value, 2) for kind, value in cost.items()},
                 "flips_of_best": round(best, 1),
-                **{
-                    f"regret_{name}": round(mean(f"flips_of_{name}") - best, 1)
-                    for name in ("chosen", "fewest", "plain_old", "mpt")
-                },
-                "nfr_estimated": round(100 * mean("estimated_nfr"), 2),
-                "nfr_judged": round(100 * float(np.mean([t.flips_of_chosen / t.judged for t in mine])), 2),
+                **{f"regret_{kind}": round(value - best, 1) for kind, value in flips.items()},
+                "nfr_estimated": round(100 * float(np.mean([trial.estimated_nfr for trial in mine])), 2),
+                "nfr_judged": round(100 * float(np.mean([t.flips["chosen"] / t.judged for t in mine])), 2),
                 "chosen": sorted({trial.chosen for trial in mine}),
             }
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,25 +29,9 @@ from mptctl.names import Part
 from mptctl.studies.groups import find_row, group_updates
 from mptctl.studies.post_hoc_bias import at_equal_error
 from mptctl.studies.updates import find_updates
+from tests.simulations.table import Share, Table
 
 Rows = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Share:
-    """A share of redraws; as text in percent, with its Monte Carlo error (one standard deviation)."""
-
-    count: int
-    of: int
-
-    @property
-    def value(self) -> float:
-        """The share, 0 to 1."""
-        return self.count / self.of
-
-    def __str__(self) -> str:
-        error = (self.value * (1 - self.value) / self.of) ** 0.5
-        return f"{100 * self.value:6.2f} % ± {100 * error:.2f}"
 
 
 def main() -> int:
@@ -66,16 +50,12 @@ def main() -> int:
     rows = group_updates(stored)
     groups = at_equal_error(rows, find_row("--row", given.row, rows)).groups
     updates = {group.name: group.updates[0].counted for group in groups}
-    base = updates.pop(given.row)
-    covered = measure_coverage(list(updates.values()), base, given.redraws, given.resamples)
-    fixed = measure_coverage(
-        list(updates.values()), base, given.redraws, given.resamples, redraw_choices=False
-    )
-    width = max(map(len, updates))
-    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")
-    for i, (name, update) in enumerate(updates.items()):
-        apart = count_told_apart(update, base, given.redraws, given.resamples)
-        print(f"{name:<{width}}  {covered[i]}  {fixed[i]}  {apart}", flush=True)
+    base, draws = updates.pop(given.row), (given.redraws, given.resamples)
+    covered = measure_coverage(list(updates.values()), base, *draws)
+    fixed = measure_coverage(list(updates.values()), base, *draws, redraw_choices=False)
+    table = Table("row" + " " * 20, "covered, %     ", "biases fixed, %", "equal rows told apart, %")
+    for (name, update), *shares in zip(updates.items(), covered, fixed, strict=True):
+        table.row(name, *shares, count_told_apart(update, base, *draws))
     return 0
 
 
@@ -153,36 +133,34 @@ def _draw_pictures(updates: Sequence[CountedUpdate], rng: np.random.Generator) -
 
 def _swap_predictions(
     update: CountedUpdate, base: CountedUpdate, rng: np.random.Generator
-) -> tuple[CountedUpdate, CountedUpdate]:
+) -> list[CountedUpdate]:
     """Swap the predictions of two updates at random, in both parts, and choose their biases anew.
 
     Both biases are chosen for the validation error of the second one.
     """
-    first_test, second_test = _swap_at_random(update.answers, base.answers, rng)
-    first_val, second_val = _swap_at_random(update.choice.answers, base.choice.answers, rng)
-    rival_wrong = second_val.at(0.0)
-    first_choice = replace(update.choice, answers=first_val, rival_wrong=rival_wrong)
-    second_choice = replace(base.choice, answers=second_val, rival_wrong=rival_wrong)
-    return (
-        _choose_bias(replace(update, answers=first_test, choice=first_choice)),
-        _choose_bias(replace(base, answers=second_test, choice=second_choice)),
-    )
+    tests = _swap_at_random(update.answers, base.answers, rng)
+    held_out = _swap_at_random(update.choice.answers, base.choice.answers, rng)
+    rival_wrong = held_out[1].at(0.0)
+    return [
+        _choose_bias(
+            replace(one, answers=test, choice=replace(one.choice, answers=val, rival_wrong=rival_wrong))
+        )
+        for one, test, val in zip((update, base), tests, held_out, strict=True)
+    ]
 
 
-def _swap_at_random(
-    one: WrongByBias, other: WrongByBias, rng: np.random.Generator
-) -> tuple[WrongByBias, WrongByBias]:
+def _swap_at_random(one: WrongByBias, other: WrongByBias, rng: np.random.Generator) -> list[WrongByBias]:
     """The two with the predictions of each picture swapped with probability 1/2."""
     is_swapped = rng.random(len(one)) < 0.5
-
-    def mix(first: WrongByBias, second: WrongByBias) -> WrongByBias:
-        return WrongByBias(
-            gap=np.where(is_swapped, second.gap, first.gap),
-            as_new=np.where(is_swapped, second.as_new, first.as_new),
-            as_old=np.where(is_swapped, second.as_old, first.as_old),
+    return [
+        WrongByBias(
+            *(
+                np.where(is_swapped, getattr(second, each.name), getattr(first, each.name))
+                for each in fields(first)
+            )
         )
-
-    return mix(one, other), mix(other, one)
+        for first, second in ((one, other), (other, one))
+    ]
 
 
 def _choose_bias(update: CountedUpdate) -> CountedUpdate:
@@ -208,14 +186,7 @@ def _difference_interval(
     weights: Mapping[tuple[Part, int], Weights],
     base_draws: NDArray[np.float64],
 ) -> tuple[float, float] | None:
-    """The interval of the update's NFR minus the base's; None where it is not defined.
-
-    Args:
-        update: any.
-        base: on the same samples.
-        weights: of the draws.
-        base_draws: NFR of the base in each draw.
-    """
+    """The interval of the update's NFR minus the base's, whose NFR in each draw is given; None where undefined."""
     draws = rates_of_draws(update, weights)["nfr"] - base_draws
     return interval_of_mean([observed_rates(update)["nfr"] - observed_rates(base)["nfr"]], draws[None])
 

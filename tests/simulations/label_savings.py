@@ -17,6 +17,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from mptctl.evaluation.labels.sampling import (
     share_interval,
 )
 from mptctl.studies.answers_file import read_answers
+from tests.simulations.table import Table
 
 TAIL, PROBABILITY = 0.025, 0.8
 TIMES = (0.5, 0.8, 1.25, 2.0)
@@ -64,39 +66,37 @@ def main() -> int:
             f"{_spread(widths[:, 0], 2)}; such traffic {_spread(widths[:, 1], 2)}"
         )
         return 0
-    found: dict[float, list[tuple[float, float]]] = {times: [] for times in TIMES}
-    print(
-        "update                                         samples  differ  flips  limit x   this  random    such  random"
+    table = Table(
+        "update" + " " * 36, "samples", "differ", "flips", "limit x", "this", "random", "such", "random"
     )
-    for update in updates:
-        for times in TIMES:
-            limit = times * update.flips / update.samples
-            this = labels_for_this(update.differ, update.flips, limit * update.samples)
-            random = labels_for_this(update.samples, update.flips, limit * update.samples)
-            such, random_such = labels_for_such(update, limit), random_labels_for_such(update, limit)
-            counts = "".join(
-                f"{'-' if each is None else f'{each:,}':>8}" for each in (this, random, such, random_such)
-            )
-            print(
-                f"{update.name:<45}{update.samples:>9,}{update.differ:>8,}{update.flips:>7,}{times:>9g}{counts}"
-            )
-            if this is not None and random is not None:
-                with_such = (
-                    random_such / max(such, 1) if such is not None and random_such is not None else math.nan
-                )
-                found[times].append((random / max(this, 1), with_such))
-    for times, ratios in found.items():
-        this_ratio, such_ratio = (np.array(each) for each in zip(*ratios, strict=True))
-        decided = such_ratio[~np.isnan(such_ratio)]
-        such_words = f"{_spread(decided)}" if decided.size else "-"
+    ratios: dict[float, list[tuple[float, float]]] = {times: [] for times in TIMES}
+    for update, times in product(updates, TIMES):
+        limit = times * update.flips / update.samples
+        this, random = (
+            labels_for_this(rows, update.flips, limit * update.samples)
+            for rows in (update.differ, update.samples)
+        )
+        such = labels_for_such(update, limit), random_labels_for_such(update, limit)
+        counts = ("-" if each is None else each for each in (this, random, *such))
+        table.row(update.name, update.samples, update.differ, update.flips, times, *counts)
+        ratios[times].append((_ratio(this, random), _ratio(*such)))
+    for times, found in ratios.items():
+        this_ratio, such_ratio = (np.array(each)[~np.isnan(each)] for each in zip(*found, strict=True))
         print(
-            f"limit x {times:g}: random / these, median (range), {len(ratios)} updates: this traffic "
-            f"{_spread(this_ratio)}; such traffic, {decided.size} decided: {such_words}"
+            f"limit x {times:g}: random / these, median (range), {len(this_ratio)} updates: this traffic "
+            f"{_spread(this_ratio)}; such traffic, {such_ratio.size} decided: {_spread(such_ratio)}"
         )
     return 0
 
 
+def _ratio(these: int | None, random: int | None) -> float:
+    """How many times as many random labels are needed; nan where not all decide."""
+    return math.nan if these is None or random is None else random / max(these, 1)
+
+
 def _spread(ratios: np.ndarray, digits: int = 1) -> str:
+    if not ratios.size:
+        return "-"
     return f"{np.median(ratios):.{digits}f} ({ratios.min():.{digits}f} to {ratios.max():.{digits}f})"
 
 
@@ -121,11 +121,9 @@ def read_updates(seed: Path) -> list[Update]:
     old, updates = read_answers(seed / "old"), []
     assert old is not None, seed
     for folder in sorted(seed.iterdir()):
-        new = (
-            read_answers(folder)
-            if folder.name not in ("old", "ref") and not folder.name.endswith("-old")
-            else None
-        )
+        if folder.name in ("old", "ref") or folder.name.endswith("-old"):
+            continue
+        new = read_answers(folder)
         if new is None or not np.array_equal(new.test.index, old.test.index):
             continue
         known = old.test.label < old.head.num_old
@@ -158,32 +156,22 @@ def labels_for_this(rows: int, flips: int, most: float) -> int | None:
 
 def labels_for_such(update: Update, limit: float) -> int | None:
     """The labels of disagreements that decide a limit of the traffic that this one stands for; None: not all."""
-    tail = (1 - SAMPLING_PART) * TAIL
-    counts = range(update.samples + 1)
-    if limit > update.flips / update.samples:
-        allowed = max(
-            (
-                n
-                for n in counts[: 3 * update.flips]
-                if share_interval((n, n), update.samples, tail)[1] <= limit
-            ),
-            default=-1,
-        )
-        if update.differ <= allowed:
-            return 0
-    else:
-        # Decided to fail if more flip than the last count whose lower limit is within.
-        allowed = max(
-            n for n in counts[: 3 * update.flips] if share_interval((n, n), update.samples, tail)[0] <= limit
-        )
-    is_pass = limit > update.flips / update.samples
+    tail, is_pass = (1 - SAMPLING_PART) * TAIL, limit > update.flips / update.samples
+    # Decided to pass up to the last count whose upper limit is within, to fail above the last whose lower limit is.
+    within = (
+        n
+        for n in range(min(3 * update.flips, update.samples + 1))
+        if share_interval((n, n), update.samples, tail)[is_pass] <= limit
+    )
+    allowed = max(within, default=-1)
+    if is_pass and update.differ <= allowed:
+        return 0
 
     def decides(labels: int) -> bool:
         if labels == update.differ:
-            return update.flips <= allowed if is_pass else update.flips > allowed
-        return (
-            _power(update.differ, update.flips, labels, allowed, SAMPLING_PART * TAIL, is_pass) >= PROBABILITY
-        )
+            return (update.flips <= allowed) == is_pass
+        power = _power(update.differ, update.flips, labels, allowed, SAMPLING_PART * TAIL, is_pass)
+        return power >= PROBABILITY
 
     return _first(decides, update.differ) if allowed >= 0 else None
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mptctl.evaluation.paired_bootstrap import draw_weights, interval_of_mean
 from mptctl.evaluation.rows_apart import RowRate, SeedRate, rows_apart
+from tests.simulations.table import Table, percent
 
-FloatArray = NDArray[np.float64]
 # Differences and tables that are simulated, and draws of the bootstrap in each (`compare` has 2,000).
 DIFFERENCES, TABLES, DRAWS = 2000, 400, 400
 # Samples of a simulated test set, and the part of wrong predictions that is meant.
@@ -24,17 +24,17 @@ def main() -> int:
     """Print how often intervals cover by seeds and noise, then how often one of several equal rows looks worse."""
     print("a difference over seeds: the 95 % interval covers the true one, % (standard error 0.5)")
     print("noise of retraining in the mean, where that of sampling is 1 (the last: 1 to 0)")
-    print("seeds     0     0.5       1       2    only")
+    table = Table("seeds", "0", "0.5", "1", "2", "only")
     for seeds in (3, 5, 10, 20):
-        shares = [covered(seeds, *noises) for noises in ((1, 0), (1, 0.5), (1, 1), (1, 2), (0, 1))]
-        print(f"{seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
+        noises = ((1, 0), (1, 0.5), (1, 1), (1, 2), (0, 1))
+        table.row(seeds, *(percent(covered(seeds, *each), 1) for each in noises))
     print("\nequal rows: at least one is told apart from the best, % of tables (standard error at 5 %: 1.1)")
     print("noise of retraining, where the score of a sample has 1: none; 0.1; 0.1 and 0.3 by turns")
-    print(" rows  seeds    none     0.1     0.1, 0.3")
+    table = Table("rows", "seeds", "none", "0.1", "0.1, 0.3")
     for rows, seeds in ((8, 1), (12, 1), (8, 2), (8, 3), (12, 3)):
         settings = ((0.0, 1.0), (0.1, 1.0), (0.1, 3.0)) if seeds > 1 else ((0.0, 1.0),)
-        shares = [told_apart(rows, seeds, *setting) for setting in settings]
-        print(f"{rows:>5}  {seeds:>5}  {'  '.join(f'{100 * share:6.1f}' for share in shares)}")
+        shares = [percent(told_apart(rows, seeds, *setting), 1) for setting in settings]
+        table.row(rows, seeds, *shares, *[""] * (3 - len(shares)))
     return 0
 
 

@@ -15,10 +15,10 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import binom
 
 from mptctl.evaluation.decision import more_samples
-from mptctl.evaluation.gate.check import check_gate
-from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.limits import LIMITS, LimitKind
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import er_increase_interval, exact_interval, relative_nfr_interval
+from tests.simulations.table import Table, percent
 
 LEVEL = 0.95
 # Test set sizes, and limits on a rate, for limits on counts.
@@ -44,37 +44,27 @@ TABLES: tuple[Cells, ...] = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160
 
 def main() -> int:
     """Print wrong verdicts of counts, of Rel-NFR and of the error increase, and how often more samples decide."""
-    print("counts, by enumeration: largest part of test sets that")
-    print("     n  pass wrongly  fail wrongly, %")
-    for n in COUNTED:
-        passed, failed = (100 * worst for worst in errors_of_counts(n))
-        print(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
-    print(
-        "\nRel-NFR, by enumeration of all flip tables; beyond 100 by simulation (standard error at 2.5 %: 0.11)"
-    )
-    print("     n  pass wrongly  fail wrongly, %")
-    for n in (*ENUMERATED, *SIMULATED):
-        passed, failed = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
-        print(f"{n:>6,}  {100 * passed:>12.2f}  {100 * failed:>12.2f}")
-    print(
-        "\nerror increase, by enumeration of all negative and positive flips; half of the samples are wrong in both"
-    )
-    print("     n  pass wrongly  fail wrongly, %")
-    for n in INCREASED:
-        passed, failed = (100 * worst for worst in errors_of_increase(n))
-        print(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
-    print("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
-    for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
-        counts = flip_table(table)
+    for title, sizes, errors in (
+        ("counts, by enumeration", COUNTED, errors_of_counts),
+        ("Rel-NFR, by enumeration of all flip tables; beyond 100 by simulation (standard error at 2.5 %: 0.11)",
+         (*ENUMERATED, *SIMULATED), errors_of_ratio),
+        ("error increase, by enumeration of all negative and positive flips; half of the samples are wrong in both",
+         INCREASED, errors_of_increase),
+    ):  # fmt: skip
+        print(f"{title}: largest part of test sets, %")
+        table = Table("n", "pass wrongly", "fail wrongly")
+        for n in sizes:
+            table.row(n, *map(percent, errors(n)))
+    print("so many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
+    table = Table("flip table" + " " * 12, "limit on       ", "limit, %", "more", "decided")
+    for cells, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
+        counts = flip_table(cells)
         value = kind.value(counts, counts.negative_flips) or 0.0
         limit = value * times if kind.counts_flips else value + (0.01 if times > 1 else -0.01)
         more = more_samples(counts, counts.negative_flips, kind, LEVEL, limit)
-        if more is None or decided_at_once(table, kind.key, limit):
-            continue
-        share = deciding_share(table, kind.key, limit, more, 2000)
-        print(
-            f"{table!s:<22}  {kind.name:<15}  limit {100 * limit:>6.2f}  {more:>9,} more  {100 * share:>6.1f}"
-        )
+        if more is not None and not deciding_share(cells, kind, limit, 0, 1):
+            share = deciding_share(cells, kind, limit, more, 2000)
+            table.row(cells, kind.name, percent(limit), more, percent(share, 1))
     return 0
 
 
@@ -103,39 +93,29 @@ def cells_of(right: float, of_right: float, of_wrong: float) -> tuple[NDArray[np
     return probabilities, of_right / (flip + both_wrong)
 
 
-def errors_by_enumeration(n: int) -> tuple[float, float]:
+def errors_of_ratio(n: int) -> tuple[float, float]:
     """The largest chances, over `MODELS`, that a test set of n samples wrongly passes or fails on Rel-NFR.
 
-    The limit is the true Rel-NFR, and all flip tables of n samples are gone through.
+    The limit is the true Rel-NFR. All flip tables of n samples are gone through, or where these are too many,
+    `DRAWS` drawn ones of each model.
     """
-    tables = np.array(
-        [
-            (a, b, c, n - a - b - c)
-            for a in range(n + 1)
-            for b in range(n + 1 - a)
-            for c in range(n + 1 - a - b)
-        ]
-    )
-    ends = np.array([interval_or_all(row) for row in tables.tolist()])
-    ways = gammaln(n + 1) - gammaln(tables + 1).sum(axis=1)
-    passed, failed = [], []
+    rng, passed, failed = np.random.default_rng(n), [], []
+    is_enumerated = n <= ENUMERATED[-1]
+    if is_enumerated:
+        tables = np.array(
+            [(*cells, n - sum(cells)) for cells in product(range(n + 1), repeat=3) if sum(cells) <= n]
+        )
+        ends = np.array([interval_or_all(row) for row in tables.tolist()])
+        ways = gammaln(n + 1) - gammaln(tables + 1).sum(axis=1)
     for model in MODELS:
         cells, ratio = cells_of(*model)
-        chance = np.exp(ways + xlogy(tables, cells).sum(axis=1))
+        if is_enumerated:
+            chance = np.exp(ways + xlogy(tables, cells).sum(axis=1))
+        else:
+            ends = np.array([interval_or_all(row) for row in rng.multinomial(n, cells, size=DRAWS).tolist()])
+            chance = np.full(DRAWS, 1 / DRAWS)
         passed.append(float(chance[ends[:, 1] < ratio].sum()))
         failed.append(float(chance[ends[:, 0] > ratio].sum()))
-    return max(passed), max(failed)
-
-
-def errors_by_simulation(n: int) -> tuple[float, float]:
-    """The chances of `errors_by_enumeration`, estimated from `DRAWS` drawn flip tables of each model."""
-    rng = np.random.default_rng(n)
-    passed, failed = [], []
-    for model in MODELS:
-        cells, ratio = cells_of(*model)
-        ends = np.array([interval_or_all(row) for row in rng.multinomial(n, cells, size=DRAWS).tolist()])
-        passed.append(float((ends[:, 1] < ratio).mean()))
-        failed.append(float((ends[:, 0] > ratio).mean()))
     return max(passed), max(failed)
 
 
@@ -176,37 +156,25 @@ def interval_or_all(row: Cells) -> tuple[float, float]:
     return relative_nfr_interval(flip_table(row), LEVEL) or (0.0, math.inf)
 
 
-def decided_at_once(table: Cells, key: str, limit: float) -> bool:
-    """Whether a flip table decides a limit without further samples."""
-    return check_gate(flip_table(table), limits_of(key, limit)).answer != "undecided"
-
-
-def deciding_share(table: Cells, key: str, limit: float, more: int, draws: int) -> float:
+def deciding_share(table: Cells, kind: LimitKind, limit: float, more: int, draws: int) -> float:
     """The share of draws in which a limit is decided once further samples are added.
 
     Args:
         table: the flip table.
-        key: of the limit.
+        kind: of the limit.
         limit: its value.
         more: number of samples to add; they are drawn at the rates of the table.
         draws: number of draws.
     """
     rng = np.random.default_rng(0)
     enlarged = rng.multinomial(more, np.array(table) / sum(table), size=draws) + np.array(table)
-    kind = next(kind for kind in LIMITS if kind.key == key)
     decided = 0
     for row in enlarged.tolist():
         counts = flip_table(row)
         interval = kind.interval(counts, counts.negative_flips, LEVEL)
         assert interval is not None
-        low, high = interval
-        decided += high <= limit or low > limit
+        decided += interval[1] <= limit or interval[0] > limit
     return decided / draws
-
-
-def limits_of(key: str, limit: float) -> Limits:
-    """A single limit, decided by the interval at `LEVEL`."""
-    return Limits.model_validate({key: limit, "confidence": LEVEL})
 
 
 def flip_table(row: Cells) -> Counts:

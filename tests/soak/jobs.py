@@ -50,7 +50,8 @@ class Job:
     share: int = 1
 
 
-def _two_models(folder: Path) -> None:
+def two_models(folder: Path) -> None:
+    """A run root in the folder, with an old model and a reference of the digits."""
     split = make_split("digits", run_root=folder / "runs")
     for name in ("old", "ref"):
         request = RunRequest(short_recipe(), split, folder / "runs" / name, only_old_classes=name == "old")
@@ -133,8 +134,8 @@ JOBS = (
         lambda folder: ["pack", "pictures", "small", "--short-side", "90"],
         lambda folder, printed: _copy(folder),
     ),
-    Job("train", _two_models, _training, lambda folder, printed: weights(folder / "runs" / "new"), 3),
-    Job("evaluate", _two_models, lambda folder: COMPARE.split(), _compared, 2),
+    Job("train", two_models, _training, lambda folder, printed: weights(folder / "runs" / "new"), 3),
+    Job("evaluate", two_models, lambda folder: COMPARE.split(), _compared, 2),
     Job(
         "study",
         _study,
@@ -147,7 +148,7 @@ JOBS = (
     ),
     Job(
         "tune",
-        _two_models,
+        two_models,
         _search,
         lambda folder, printed: weights(
             *(folder / "runs" / "tune" / "trials" / name for name in ("kl-k0", "kl-k2"))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias.sweep import count_steps, wrong_by_bias
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading.predictions import build_predictions
@@ -32,8 +36,19 @@ def steps_of(
     return biases, list(zip(*counts, strict=True))
 
 
+def steps_of_samples(
+    logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_]
+) -> tuple[list[float], list[Step]]:
+    """The same of validation samples, whose answers are those of logits in memory."""
+    columns = [int(c) for c in old]
+    is_new, of_old = ~np.isin(np.arange(logits.shape[1]), columns), np.isin(labels, columns)
+    found = ValidationSamples(logits, labels, is_new, of_old, old_right).steps()
+    rows = zip(found.flips.tolist(), found.wrong_old.tolist(), found.wrong_new.tolist(), strict=True)
+    return found.biases.tolist(), list(rows)
+
+
 def counts(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> Step:
-    """The same by taking the bias off the logits."""
+    """The counts of `Step` by taking the bias off the logits."""
     columns = [int(c) for c in old]
     biased = logits - bias * ~np.isin(np.arange(logits.shape[1]), columns)
     wrong, of_old = biased.argmax(axis=1) != labels, np.isin(labels, columns)
@@ -68,16 +83,21 @@ def tables(draw: st.DrawFn) -> tuple[Logits, Labels, str, NDArray[np.bool_]]:
     logits = np.array(draw(st.lists(st.lists(LOGIT, min_size=c, max_size=c), min_size=n, max_size=n)))
     logits[np.isinf(logits).all(axis=1), draw(st.integers(0, c - 1))] = 0.25
     old = draw(st.permutations(range(c)))[: draw(st.integers(1, c - 1))]
-    labels = np.array(draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n)))
+    labels = np.array(
+        draw(st.lists(st.integers(-1, c - 1), min_size=n, max_size=n))
+    )  # -1: a class of neither
     labels[0] = old[0]
     old_right = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     return logits, labels, "".join(map(str, old)), old_right
 
 
-@given(tables())
-def test_every_step_is_what_its_biases_do(table: tuple[Logits, Labels, str, NDArray[np.bool_]]) -> None:
+@pytest.mark.parametrize("find", [steps_of, steps_of_samples])
+@given(table=tables())
+def test_every_step_is_what_its_biases_do(
+    find: Callable[..., tuple[list[float], list[Step]]], table: tuple[Logits, Labels, str, NDArray[np.bool_]]
+) -> None:
     """Each step against biases inside it; at a crossing itself two logits are equal."""
-    biases, steps = steps_of(*table)
+    biases, steps = find(*table)
     for bias, end, step in zip(biases, [*biases[1:], biases[-1] + 1], steps, strict=True):
         assert counts(*table, (bias + end) / 2 if bias else 0.0) == step
     # No bias does anything that no step says, and more bias never flips more.

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from torchmetrics.functional.classification import multiclass_calibration_error
+from torchmetrics.functional.classification import binary_calibration_error, multiclass_calibration_error
 
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.calibration.probabilities import score_probabilities
@@ -36,24 +36,19 @@ def test_a_table_by_hand() -> None:
     assert scores.cwece == pytest.approx((first + second) / 3 / 2)
 
 
-def test_confidence_gives_torchmetrics_ece_and_mce() -> None:
+def test_calibration_errors_are_those_of_torchmetrics() -> None:
+    """The class-wise one is the mean over each class alone."""
     logits, truth = random_logits()
-    found = calibrate(score_probabilities(logits, truth).confidence, logits.argmax(1) == truth)
-    given = (torch.from_numpy(logits).softmax(1), torch.from_numpy(truth), 6, 15)
-    assert found.ece == pytest.approx(float(multiclass_calibration_error(*given, norm="l1")), abs=1e-6)
-    assert found.mce == pytest.approx(float(multiclass_calibration_error(*given, norm="max")), abs=1e-6)
-
-
-def test_class_wise_error_is_torchmetrics_of_each_class_alone() -> None:
-    from torchmetrics.functional.classification import binary_calibration_error
-
-    logits, truth = random_logits()
-    p = torch.from_numpy(logits).softmax(1)
-    each = [
-        float(binary_calibration_error(p[:, k].contiguous(), torch.from_numpy((truth == k).astype(int)), 15))
-        for k in range(6)
-    ]
-    assert score_probabilities(logits, truth).cwece == pytest.approx(np.mean(each), abs=1e-6)
+    scores, p, true = (
+        score_probabilities(logits, truth),
+        torch.from_numpy(logits).softmax(1),
+        torch.from_numpy(truth),
+    )
+    found = calibrate(scores.confidence, logits.argmax(1) == truth)
+    for norm, ours in (("l1", found.ece), ("max", found.mce)):
+        assert ours == pytest.approx(float(multiclass_calibration_error(p, true, 6, 15, norm)), abs=1e-6)
+    each = [float(binary_calibration_error(p[:, k].contiguous(), (true == k).int(), 15)) for k in range(6)]
+    assert scores.cwece == pytest.approx(np.mean(each), abs=1e-6)
 
 
 def test_logits_whose_exponential_overflows() -> None:

@@ -47,74 +47,39 @@ class OnlyTolist:
         return NUMBERS
 
 
+# Values of each library, and the list that each of them is.
+SAME: list[tuple[list[Any], list[Any]]] = [
+    (NUMBERS, [
+        NUMBERS, tuple(NUMBERS), iter(NUMBERS), np.array(NUMBERS), torch.tensor(NUMBERS), OnlyTolist(),
+        [torch.tensor(i) for i in NUMBERS], [np.int64(i) for i in NUMBERS], pd.Series(NUMBERS, index=[7, 8, 9]),
+        pd.Series(NUMBERS, dtype="Int64"), pd.Series(NUMBERS).astype("category"), pa.array(NUMBERS),
+        pa.chunked_array([NUMBERS[:1], NUMBERS[1:]]), OnlyDlpack(np.array(NUMBERS)), OnlyArrow(pa.array(NUMBERS)),
+    ]),
+    (WORDS, [
+        WORDS, np.array(WORDS), np.array(WORDS, dtype=object), pd.Series(WORDS), pd.Series(WORDS).astype("category"),
+        pd.Index(WORDS), pa.array(WORDS), pa.array(WORDS).dictionary_encode(), pa.chunked_array([WORDS]),
+    ]),
+    (ROWS, [
+        ROWS, np.array(ROWS), torch.tensor(ROWS, requires_grad=True), torch.tensor(ROWS, dtype=torch.bfloat16),
+        list(torch.tensor(ROWS)), [np.array(row) for row in ROWS], pd.DataFrame(ROWS), pd.Series(ROWS), pa.array(ROWS),
+        pa.array(ROWS, pa.list_(pa.float32(), 2)), pa.FixedShapeTensorArray.from_numpy_ndarray(np.array(ROWS)),
+    ]),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "value",
+    ("value", "same"),
     [
-        NUMBERS,
-        tuple(NUMBERS),
-        iter(NUMBERS),
-        np.array(NUMBERS),
-        torch.tensor(NUMBERS),
-        [torch.tensor(i) for i in NUMBERS],
-        [np.int64(i) for i in NUMBERS],
-        pd.Series(NUMBERS, index=[7, 8, 9]),
-        pd.Series(NUMBERS, dtype="Int64"),
-        pd.Series(NUMBERS).astype("category"),
-        pa.array(NUMBERS),
-        pa.chunked_array([NUMBERS[:1], NUMBERS[1:]]),
-        OnlyDlpack(np.array(NUMBERS)),
-        OnlyArrow(pa.array(NUMBERS)),
-        OnlyTolist(),
+        pytest.param(value, same, id=f"{type(value).__name__} of {type(same[0]).__name__}")
+        for same, values in SAME
+        for value in values
     ],
-    ids=lambda value: type(value).__name__,
 )
-def test_whole_numbers_come_in_their_order(value: Any) -> None:
+def test_whole_numbers_names_and_logits_come_as_they_are(value: Any, same: list[Any]) -> None:
     found = as_array(value, "labels")
-    assert [int(i) for i in found] == NUMBERS
-    assert found.ndim == 1
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        WORDS,
-        np.array(WORDS),
-        np.array(WORDS, dtype=object),
-        pd.Series(WORDS),
-        pd.Series(WORDS).astype("category"),
-        pd.Index(WORDS),
-        pa.array(WORDS),
-        pa.array(WORDS).dictionary_encode(),
-        pa.chunked_array([WORDS]),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_names_come_as_they_are(value: Any) -> None:
-    assert as_array(value, "labels").tolist() == WORDS
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        ROWS,
-        np.array(ROWS),
-        torch.tensor(ROWS, requires_grad=True),
-        torch.tensor(ROWS, dtype=torch.bfloat16),
-        list(torch.tensor(ROWS)),
-        [np.array(row) for row in ROWS],
-        pd.DataFrame(ROWS),
-        pd.Series(ROWS),
-        pa.array(ROWS),
-        pa.array(ROWS, pa.list_(pa.float32(), 2)),
-        pa.FixedShapeTensorArray.from_numpy_ndarray(np.array(ROWS)),
-    ],
-    ids=lambda value: f"{type(value).__name__}",
-)
-def test_logits_are_rows_of_floats(value: Any) -> None:
-    found = as_array(value, "new")
-    assert found.shape == (3, 2)
-    assert found.dtype.kind == "f"
-    assert found.tolist() == ROWS
+    assert found.tolist() == same
+    assert found.shape == np.array(same).shape
+    assert (found.dtype.kind == "f") == (same is ROWS)
 
 
 def test_whole_numbers_in_lists_of_logits_are_numbers_all_the_same() -> None:

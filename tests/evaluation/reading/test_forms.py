@@ -16,57 +16,44 @@ from mptctl.evaluation.reading.predictions import read_frame, read_predictions
 from tests.evaluation.files import write
 
 
-class TestDamagedCsv:
-    def test_repeated_columns_of_others_do_not_matter(self, tmp_path: Path) -> None:
-        (tmp_path / "p.csv").write_text("id,label,pred,note,note\na,0,0,x,y\n")
-        assert read_predictions(tmp_path / "p.csv").preds.tolist() == ["0"]
-
-    @pytest.mark.parametrize("more", ["", '""'])
-    @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
-    def test_an_empty_field_too_many_is_none_to_be_dropped(self, tmp_path: Path, more: str, end: str) -> None:
-        """An id with a comma that nobody quoted shifts its row by a field, and the last one is empty."""
-        line = end or "\n"
-        rows = ["id,label,pred,note", "a,0,0,", '"b,c",0,1,', f"1,d,0,0,{more}"]
-        (tmp_path / "p.csv").write_text(line.join(rows) + end, newline="")
-        with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*row 3 has 5"):
-            read_predictions(tmp_path / "p.csv")
-        (tmp_path / "p.csv").write_text(line.join([*rows[:3], "", "d,0,0,n"]) + end, newline="")
-        found = read_predictions(tmp_path / "p.csv")
-        assert found.ids.tolist() == ["a", "b,c", "d"]
-        assert found.preds.tolist() == ["0", "1", "0"]
-
-    @pytest.mark.parametrize(
-        "content",
-        [
-            b"\xef\xbb\xbfid,label,pred\na,0,1\n",
-            b"id,label,pred\r\na,0,1\r\n",
-            b"id,label,pred\na,0,1",
-            b"id,label,pred\na,0,1\n\n\n",
-            b"id,label,pred\n\na,0,1\n",
-            b'"id","label","pred"\n"a","0","1"\n',
-            b"pred,more,id,label\n1,,a,0\n",
-        ],
-    )
-    def test_sound_files_of_all_writers(self, tmp_path: Path, content: bytes) -> None:
-        (tmp_path / "p.csv").write_bytes(content)
-        found = read_predictions(tmp_path / "p.csv")
-        assert (found.ids.tolist(), found.labels.tolist(), found.preds.tolist()) == (["a"], ["0"], ["1"])
-
-    def test_fields_of_many_thousand_characters(self, tmp_path: Path) -> None:
-        logits = np.zeros((2, 40_000))
-        logits[:, 7] = 1.25
-        file = write(tmp_path / "p.csv", id=["a", "b"], label=[7, 0], logits=logits)
-        assert read_predictions(file).preds.tolist() == ["7", "7"]
+@pytest.mark.parametrize("more", ["", '""'])
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_an_empty_field_too_many_is_none_to_be_dropped(tmp_path: Path, more: str, end: str) -> None:
+    """An id with a comma that nobody quoted shifts its row by a field, and the last one is empty."""
+    line = end or "\n"
+    rows = ["id,label,pred,note", "a,0,0,", '"b,c",0,1,', f"1,d,0,0,{more}"]
+    (tmp_path / "p.csv").write_text(line.join(rows) + end, newline="")
+    with pytest.raises(DataError, match=r"1 rows? .* 4 fields .*row 3 has 5"):
+        read_predictions(tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_text(line.join([*rows[:3], "", "d,0,0,n"]) + end, newline="")
+    found = read_predictions(tmp_path / "p.csv")
+    assert found.ids.tolist() == ["a", "b,c", "d"]
+    assert found.preds.tolist() == ["0", "1", "0"]
 
 
 @pytest.mark.parametrize(
-    ("cell", "value"),
-    [('"5"" nail"', '5" nail'), ('"a,b"', "a,b"), ('"two\nlines"', "two\nlines"), ('""""', '"')],
-)
-def test_cells_in_quotes(tmp_path: Path, cell: str, value: str) -> None:
-    (tmp_path / "p.csv").write_text(f"id,label,pred\na,{cell},0\n{cell},0,0\n")
+    ("content", "name"),
+    [
+        ("\ufeffid,label,pred\na,0,1\n", "a"), ("id,label,pred\r\na,0,1\r\n", "a"), ("id,label,pred\na,0,1", "a"),
+        ("id,label,pred\na,0,1\n\n\n", "a"), ("id,label,pred\n\na,0,1\n", "a"),
+        ('"id","label","pred"\n"a","0","1"\n', "a"), ("pred,more,id,label\n1,,a,0\n", "a"),
+        ("id,label,pred,note,note\na,0,1,x,y\n", "a"),  # repeated columns of others do not matter
+        ("id,label,pred\n0007,0,1\n", "0007"), ('id,label,pred\n"5"" nail",0,1\n', '5" nail'),
+        ('id,label,pred\n"a,b",0,1\n', "a,b"), ('id,label,pred\n"two\nlines",0,1\n', "two\nlines"),
+        ('id,label,pred\n"""",0,1\n', '"'),
+    ],
+)  # fmt: skip
+def test_sound_files_of_all_writers(tmp_path: Path, content: str, name: str) -> None:
+    (tmp_path / "p.csv").write_bytes(content.encode())
     found = read_predictions(tmp_path / "p.csv")
-    assert (found.labels.tolist(), found.ids.tolist()) == ([value, "0"], ["a", value])
+    assert (found.ids.tolist(), found.labels.tolist(), found.preds.tolist()) == ([name], ["0"], ["1"])
+
+
+def test_fields_of_many_thousand_characters(tmp_path: Path) -> None:
+    logits = np.zeros((2, 40_000))
+    logits[:, 7] = 1.25
+    file = write(tmp_path / "p.csv", id=["a", "b"], label=[7, 0], logits=logits)
+    assert read_predictions(file).preds.tolist() == ["7", "7"]
 
 
 def test_rows_are_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,31 +31,16 @@ def test_words_that_mean_nothing_to_pandas_are_classes(path: Path) -> None:
     assert found.preds.tolist() == ["nan", "NA", "null"]
 
 
-def test_leading_zeros_of_a_csv_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "p.csv"
-    file.write_text("id,label,pred\n0007,01,02\n")
-    found = read_predictions(file)
-    assert (found.ids[0], found.labels[0], found.preds[0]) == ("0007", "01", "02")
-
-
 def test_stored_logits_are_mapped_and_compressed_ones_read(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "plain.npz", tmp_path / "packed.npz"
-    write(plain, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
-    np.savez_compressed(packed, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
-    one, two = read_predictions(plain), read_predictions(packed)
-    assert isinstance(one.logits, np.memmap)
-    assert not isinstance(two.logits, np.memmap)
-    np.testing.assert_array_equal(one.logits, LOGITS)
-    assert two.logits is not None
-    np.testing.assert_array_equal(two.logits, LOGITS)
-
-
-def test_mapped_logits_in_columns_first_order(tmp_path: Path) -> None:
-    file = tmp_path / "p.npz"
-    np.savez(file, id=IDS, label=LABELS, logits=np.asfortranarray(LOGITS), classes=CLASSES)
-    found = read_predictions(file).logits
-    assert found is not None
-    np.testing.assert_array_equal(found, LOGITS)
+    """Also where they lie column by column."""
+    for save, logits in (
+        (np.savez, LOGITS), (np.savez, np.asfortranarray(LOGITS)), (np.savez_compressed, LOGITS),
+    ):  # fmt: skip
+        save(tmp_path / "p.npz", id=IDS, label=LABELS, logits=logits, classes=CLASSES)
+        found = read_predictions(tmp_path / "p.npz").logits
+        assert found is not None
+        assert isinstance(found, np.memmap) == (save is np.savez)
+        np.testing.assert_array_equal(found, LOGITS)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -88,27 +73,25 @@ def test_nan_is_found_in_every_block() -> None:
         first_maximum(logits, "x")
 
 
-class TestWrongFiles:
-    def test_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="no such file"):
-            read_predictions(tmp_path / "p.npz")
-        (tmp_path / "new.npz").touch()
-        with pytest.raises(DataError, match=r"neww\.npz: no such file.*; did you mean new\.npz\?$"):
-            read_predictions(tmp_path / "neww.npz")
+def test_a_file_that_is_missing_is_named_with_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "new.npz").touch()
+    with pytest.raises(DataError, match=r"neww\.npz: no such file.*; did you mean new\.npz\?$"):
+        read_predictions(tmp_path / "neww.npz")
 
-    def test_a_pickle_inside_is_not_run(self, tmp_path: Path) -> None:
-        marker = tmp_path / "ran"
 
-        class Harm:
-            def __reduce__(self) -> tuple[Any, ...]:
-                return (Path.touch, (marker,))
+def test_a_pickle_inside_is_not_run(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
 
-        objects = np.empty(1, dtype=object)
-        objects[0] = Harm()
-        np.savez(tmp_path / "p.npz", id=objects, label=objects, pred=objects)
-        with pytest.raises(DataError, match="cannot be read"):
-            read_predictions(tmp_path / "p.npz")
-        assert not marker.exists()
+    class Harm:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (marker,))
+
+    objects = np.empty(1, dtype=object)
+    objects[0] = Harm()
+    np.savez(tmp_path / "p.npz", id=objects, label=objects, pred=objects)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_predictions(tmp_path / "p.npz")
+    assert not marker.exists()
 
 
 def test_confidences_by_hand() -> None:

@@ -75,13 +75,6 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
         assert read_predictions(file).ids.tolist() == ["1"]
 
 
-def test_parts_of_several_forms(tmp_path: Path) -> None:
-    folder = folder_of_parts(tmp_path / "out", ".csv")
-    write(folder / "more.parquet", id=[9], label=["a"], pred=["a"])
-    with pytest.raises(UsageError, match=r"several forms \(\.csv, \.parquet\)"):
-        read_predictions(folder)
-
-
 def test_a_run_folder_and_an_empty_folder_are_no_predictions(tmp_path: Path) -> None:
     assert not is_predictions_file(tmp_path)
     folder = folder_of_parts(tmp_path / "run", ".npz")
@@ -89,33 +82,35 @@ def test_a_run_folder_and_an_empty_folder_are_no_predictions(tmp_path: Path) -> 
     assert not is_predictions_file(folder)
 
 
-@pytest.mark.parametrize("form", list(WRITERS))
-def test_a_part_that_is_cut_or_lacks_a_column_is_named(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "part", "columns", "said"),
+    [
+        *((form, form, {"sample": [3], "label": ["a"], "pred": ["b"]}, rf"part-1\{form}.*`id`") for form in WRITERS),
+        *((form, form, {}, rf"part-1\{form}") for form in WRITERS),
+        # Of another type than the other parts.
+        (".parquet", ".parquet", {"id": ["x"], "label": ["a"], "pred": ["b"]}, "`id`.*part"),
+        (".npz", ".npz", {"id": ["x"], "label": ["a"], "pred": ["b"]}, "`id`.*part"),
+        (".csv", ".parquet", {"id": [9], "label": ["a"], "pred": ["a"]}, r"several forms \(\.csv, \.parquet\)"),
+    ],
+)  # fmt: skip
+def test_a_part_that_is_cut_or_of_another_kind_is_named(
+    tmp_path: Path, form: str, part: str, columns: dict[str, Any], said: str
+) -> None:
     folder = folder_of_parts(tmp_path / "out", form)
-    write(folder / f"part-1{form}", sample=[3], label=["a"], pred=["b"], id_2=[1])
-    with pytest.raises(DataError, match=rf"part-1\{form}.*`id`"):
-        read_predictions(folder)
-    (folder / f"part-1{form}").write_bytes(b"PAR1 cut")
-    with pytest.raises(DataError, match=rf"part-1\{form}"):
-        read_predictions(folder)
-
-
-@pytest.mark.parametrize("form", [".parquet", ".npz"])
-def test_parts_of_other_types(tmp_path: Path, form: str) -> None:
-    folder = folder_of_parts(tmp_path / "out", form)
-    write(folder / f"part-1{form}", id=["x"], label=["a"], pred=["b"])
-    with pytest.raises(DataError, match=r"`id`.*part"):
+    file = folder / f"part-1{part}"
+    if columns:
+        write(file, **columns)
+    else:
+        file.write_bytes(b"PAR1 cut")
+    with pytest.raises((DataError, UsageError), match=said):
         read_predictions(folder)
 
 
-def test_the_index_that_pandas_writes_is_not_named_as_a_column(tmp_path: Path) -> None:
-    file = tmp_path / "p.csv"
-    file.write_text(",image,target,prediction\n0,1.jpg,cat,dog\n")
+def test_what_is_found_in_place_of_columns_or_labels_is_said(tmp_path: Path) -> None:
+    """Without the index that pandas writes, and with an example of labels of each type."""
+    (tmp_path / "p.csv").write_text(",image,target,prediction\n0,1.jpg,cat,dog\n")
     with pytest.raises(DataError, match="found image, target, prediction; name them"):
-        read_predictions(file)
-
-
-def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) -> None:
+        read_predictions(tmp_path / "p.csv")
     old = write(tmp_path / "old.csv", id=["a", "b"], label=[3, 4], pred=[3, 4])
     new = write(tmp_path / "new.parquet", id=["a", "b"], label=["cat", "dog"], pred=["cat", "dog"])
     with pytest.raises(DataError, match=r"new\.parquet: 2 labels differ from .*old\.csv \(a: 3 or cat, "):

@@ -14,10 +14,11 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.slices.ranking import LEVEL, SliceRequest, rank_slices
 from mptctl.evaluation.slices.source import Slice
 from tests.evaluation.files import write
+from tests.evaluation.made_up import answers, flip_table
 
 Pair = tuple[Predictions, Predictions]
 DRAWS = int(os.environ.get("MPTCTL_DRAWS", "40"))
@@ -82,12 +83,23 @@ def test_booleans_are_true_and_false_in_all_forms_that_have_them(
     assert rows == {"true": 5, "false": 9}  # of samples 1 to 14
 
 
+def made(flips: np.ndarray, n: Any) -> tuple[list[Slice], Counts]:
+    """Slices with so many flips of n samples each, and the counts of all together."""
+    n = np.broadcast_to(n, flips.shape)
+    tables = [flip_table(m - k, k, 0, 0) for k, m in zip(flips.tolist(), n.tolist(), strict=True)]
+    whole = flip_table(int((n - flips).sum()), int(flips.sum()), 0, 0)
+    return [Slice({"s": str(i)}, table) for i, table in enumerate(tables)], whole
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_p_is_fishers_and_q_is_benjamini_and_hochberg_s(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, flips = rng.integers(5, 200, 30), rng.integers(0, 5, 30)
     slices, whole = made(flips, n)
-    rows = {int(row.by["s"]): row for row in rank_slices(slices, whole)}
+    ranked = rank_slices(slices, whole)
+    assert [row.q for row in ranked] == sorted(row.q for row in ranked)
+    assert [row.worse for row in ranked] == [row.q < LEVEL for row in ranked]
+    rows = {int(row.by["s"]): row for row in ranked}
     p = np.array([rows[i].p for i in range(30)])
     for i in range(30):
         rest = (flips.sum() - flips[i], n.sum() - n[i] - flips.sum() + flips[i])
@@ -115,33 +127,9 @@ def test_a_planted_slice_is_found_and_nothing_else() -> None:
     assert none_planted / draws <= 0.125  # 7 % and two standard errors of 40 draws
 
 
-def made(flips: np.ndarray, n: Any) -> tuple[list[Slice], Counts]:
-    n = np.broadcast_to(n, flips.shape)
-    tables = [
-        Counts(both_right=int(m - k), negative_flips=int(k), positive_flips=0, both_wrong=0)
-        for k, m in zip(flips, n, strict=True)
-    ]
-    whole = Counts(
-        both_right=int((n - flips).sum()), negative_flips=int(flips.sum()), positive_flips=0, both_wrong=0
-    )
-    return [Slice({"s": str(i)}, table) for i, table in enumerate(tables)], whole
-
-
-def test_sorted_by_q_and_worse_only_below_the_level() -> None:
-    rows = rank_slices(*made(np.array([1, 40, 2, 12, 3]), 100))
-    assert [row.q for row in rows] == sorted(row.q for row in rows)
-    assert rows[0].by == {"s": "1"}
-    assert [row.worse for row in rows] == [row.q < LEVEL for row in rows]
-    assert sum(row.worse for row in rows) == 1
-
-
 def test_more_values_than_slices(tmp_path: Path) -> None:
-    ids = np.arange(10_001)
-    labels = np.full(10_001, "x")
-    write(tmp_path / "m.npz", id=ids, price=ids)
-    models = [
-        build_predictions(n, ids, labels, np.full(10_001, p), classes=("x", "y"))
-        for n, p in (("o", "x"), ("n", "y"))
-    ]
+    n = 10_001
+    write(tmp_path / "m.npz", id=np.arange(n), price=np.arange(n))
+    one, other = (answers("m", [0] * n, [pred] * n, classes=("0", "1")) for pred in (0, 1))
     with pytest.raises(UsageError, match=r"--by price: more than 10,000 different values"):
-        sliced((models[0], models[1]), tmp_path / "m.npz", [("price",)])
+        sliced((one, other), tmp_path / "m.npz", [("price",)])
