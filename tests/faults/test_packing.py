@@ -183,6 +183,24 @@ def test_row_32_a_disk_that_fills_while_pictures_are_packed(
         assert_no_picture_is_cut(left, copied)
 
 
+@on_a_full_disk
+def test_row_32_a_disk_that_fills_while_a_table_is_fetched_is_no_fault_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store in memory, of fsspec as the others are."""
+    monkeypatch.setitem(remote._PROTOCOLS, "memory", "fsspec")
+    store = fsspec.filesystem("memory")
+    store.pipe("/bucket/train.parquet", bytes(100_000))
+    out = tmp_path / "disk"
+    out.mkdir()
+    before, after = full_but_for(out, 4096 * 9, tmp_path / "kept")
+    done = run_forked("pack", "memory://bucket", out / "copy", before=before, after=after)
+    store.store.clear()
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
+    assert "train.parquet: no room" in done.stderr
+    assert not list((tmp_path / "kept").rglob(".*.part"))
+
+
 @pytest.mark.parametrize(
     "key", ["../../foreign.parquet", "tables/../../../foreign.parquet", "photos/cat/../../../1.jpg"]
 )
