@@ -15,14 +15,13 @@ import torch
 from PIL import Image
 
 from mptctl.data.listing.listing import BadPictures
-from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_packed_files
-from mptctl.data.pictures import decode_row, resize_and_crop
+from mptctl.data.pictures import resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import PackForm
-from tests.common import MakeLoader, smooth_picture
+from tests.common import smooth_picture
 from tests.faults.test_pictures import odd_pictures, pillow
 
 
@@ -101,14 +100,6 @@ def test_pictures_are_made_smaller_once_and_small_ones_stay_byte_for_byte(
     assert (packed.request.source, packed.request.short_side) == (str(folder), 50)
 
 
-def test_evaluation_sees_nearly_the_same_of_a_copy_at_its_resize(folder: Path, tmp_path: Path) -> None:
-    pack_folder(folder, tmp_path / "small", 50)
-    was, now = split_of(folder, tmp_path / "one"), split_of(tmp_path / "small", tmp_path / "other")
-    for row in range(len(was.manifest)):
-        one, other = (resize_and_crop(decode_row(split.manifest, row), 50, 40) for split in (was, now))
-        assert_nearly_same(one.numpy(), other.numpy())
-
-
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize("short_side", [32, 16])
 def test_odd_pictures_are_packed_as_pillow_reads_them(tmp_path: Path, short_side: int) -> None:
@@ -133,23 +124,6 @@ def test_odd_pictures_are_packed_as_pillow_reads_them(tmp_path: Path, short_side
             assert np.array_equal(expected, pillow(copy)), name
         else:
             assert_nearly_same(expected, pillow(copy))
-
-
-def test_every_loader_reads_a_copy(tmp_path: Path, loader_of: MakeLoader) -> None:
-    for part in ("train", "val"):
-        odd_pictures(tmp_path / "data" / part / "one")
-    pack_folder(tmp_path / "data", tmp_path / "small", 24)
-    split = make_split(
-        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "small", val_fraction=0.0,
-        old_fraction=1.0,
-    )  # fmt: skip
-    assert NONSTANDARD not in split.manifest.kinds
-    batches = [
-        next(iter(loader_of(split, kind, part="test", train=False, batch_size=99, image_size=24).epoch(0)))
-        for kind in ("threaded", "dali", "resident")
-    ]
-    for batch in batches[1:]:
-        torch.testing.assert_close(batch.images, batches[0].images, atol=0.02, rtol=0)
 
 
 def test_a_second_call_does_only_what_is_missing_or_changed(own_folder: Path, tmp_path: Path) -> None:

@@ -179,19 +179,6 @@ def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path,
         split_of(f"{shards}/0.tar", tmp_path / "runs", label_key=".txt")
 
 
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("cifra10", "did you mean cifar10"),
-        ("s3://bucket/train", "mptctl pack s3://bucket/train OUT"),
-        ("{0..3}.tar", "4 of 4 shards are not there"),
-    ],
-)
-def test_what_is_no_place_is_said(place: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises((DataError, UsageError), match=message):
-        split_of(place, tmp_path / "runs")
-
-
 def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
     (folder / "train.tar").touch()
     assert find_place(str(folder), None).source == "imagefolder"
@@ -248,12 +235,6 @@ def test_a_table_whose_root_is_wrong_names_three_pictures_and_the_flag(
         assert "--data-root" in done.stderr
         assert done.stderr.count(".jpg") == 3
     assert mptctl("split", place, "--run-root", tmp_path / "runs", "--data-root", folder).returncode == 0
-
-
-def test_a_data_root_beside_class_folders_is_not_ignored(folder: Path, tmp_path: Path) -> None:
-    assert find_place(str(folder), folder).root == folder
-    with pytest.raises(UsageError, match=r"--data-root .*photos holds the pictures itself"):
-        find_place(str(folder), tmp_path)
 
 
 def test_shards_with_an_empty_index_and_files_of_macos(folder: Path, tmp_path: Path) -> None:

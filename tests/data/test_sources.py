@@ -16,9 +16,9 @@ from sklearn.datasets import load_digits
 from torchvision import datasets
 
 from mptctl.data.embedded import read
-from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
+from mptctl.data.manifest import TEST, TRAIN
 from mptctl.data.sources import count_source, load_embedded_digits, read_cifar, read_source
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError
 from tests.common import environment, make_folder
 
 # Of the pictures of digits and characters: what README says was measured on these.
@@ -140,27 +140,6 @@ def test_a_damaged_cifar_file_is_refused_before_it_is_unpickled(
         read_source("cifar10", tmp_path)
 
 
-def test_nothing_is_downloaded_unasked(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="--download"):
-        read_source("cifar100", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_only_cifar_can_be_fetched() -> None:
-    with pytest.raises(UsageError, match="--download"):
-        read_source("digits", None, download=True)
-
-
-def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> None:
-    manifest = read_source("imagefolder", folder).manifest
-    assert manifest.class_names == ("class0", "class1", "class2", "class3")
-    assert np.bincount(manifest.parts).tolist() == [40, 0, 16]
-    first = manifest.ids(np.arange(len(manifest)))
-    assert first[0] == "train/class0/000.jpg"
-    assert first[-1] == "val/class3/003.jpg"
-    assert not (manifest.kinds == NONSTANDARD).any()
-
-
 def test_a_test_folder_of_classes_is_the_test_part_and_val_the_validation_part(own_folder: Path) -> None:
     shutil.copytree(own_folder / "val", own_folder / "test")
     assert np.bincount(read_source("imagefolder", own_folder).manifest.parts).tolist() == [40, 16, 16]
@@ -175,12 +154,6 @@ def test_a_test_folder_without_labels_is_left_alone(own_folder: Path) -> None:
     (own_folder / "test").mkdir()
     shutil.copy(own_folder / "val" / "class0" / "000.jpg", own_folder / "test" / "000.jpg")
     assert np.bincount(read_source("imagefolder", own_folder).manifest.parts).tolist() == [40, 0, 16]
-
-
-def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) -> None:
-    for name in ("notes.txt", ".hidden.jpg", "thumbs.db"):
-        (own_folder / "train" / "class0" / name).write_text("x")
-    assert len(read_source("imagefolder", own_folder).manifest) == 56
 
 
 @pytest.mark.parametrize("case", ["no val", "empty val", "strange class", "empty class"])

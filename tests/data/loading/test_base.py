@@ -116,20 +116,6 @@ def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_says_where_it_stands(split: Split, loader_of: MakeLoader, kind: str) -> None:
-    halves = [loader_of(split, kind, rank=rank, world_size=2) for rank in (0, 1)]
-    order = halves[0].plan.order(2)
-    for half in halves:
-        for batch in half.epoch(2, start_step=1):
-            assert batch.epoch == 2
-            expected = order[batch.position : batch.position + len(batch.index)]
-            assert batch.index.tolist() == expected.tolist()
-    assert [b.position for b in halves[1].epoch(2)] == [
-        4 + 8 * step for step in range(halves[1].steps_per_epoch)
-    ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_part_and_an_epoch_that_is_over_give_no_batch(
     split: Split, loader_of: MakeLoader, kind: str
 ) -> None:

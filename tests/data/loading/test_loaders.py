@@ -158,16 +158,6 @@ def test_a_batch_stays_as_it_is_while_others_come_and_after_the_end(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_epochs_and_seeds_differ(split: Split, loader_of: MakeLoader, kind: str) -> None:
-    loader = loader_of(split, kind)
-    orders = [one_epoch(loader, epoch)[2] for epoch in (0, 1)] + [
-        one_epoch(loader_of(split, kind, seed=4), 0)[2]
-    ]
-    assert len({tuple(order) for order in orders}) == 3
-    assert all(sorted(order) == sorted(orders[0]) for order in orders)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_class_subset_sees_the_pictures_that_the_whole_sees(
     split: Split, loader_of: MakeLoader, kind: str
 ) -> None:
