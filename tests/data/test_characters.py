@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -20,6 +21,7 @@ from mptctl.data.embedded.read import read_glyphs
 from mptctl.data.manifest import content_digest
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
+from tests.common import DAMAGES, damage
 from tools.draw_glyphs import draw
 
 # Draws as `few` does, in another process.
@@ -95,21 +97,13 @@ def test_characters_of_a_font_stand_on_one_line_in_one_scale() -> None:
             assert glyph.any() and not outermost.any(), (font, name)
 
 
-@pytest.mark.parametrize("damage", ["byte", "cut", "gone", "text", "other shape"])
-def test_a_damaged_cache_is_found_by_its_digest_and_drawn_again(split: Split, damage: str) -> None:
+@pytest.mark.parametrize("how", [*DAMAGES, "other shape"])
+def test_a_damaged_cache_is_found_by_its_digest_and_drawn_again(split: Split, how: str) -> None:
     before, path = split.array.copy(), cache_file(split)
-    content = bytearray(path.read_bytes())
-    if damage == "gone":
-        path.unlink()
-    elif damage == "cut":
-        path.write_bytes(content[:-1000])
-    elif damage == "text":
-        path.write_bytes(b"hello")
-    elif damage == "other shape":
+    if how == "other shape":
         np.save(path, before[:-1])
     else:
-        content[-1000] ^= 1
-        path.write_bytes(content)
+        damage(path, how)
     np.testing.assert_array_equal(load_split(split.run_root).array, before)
     np.testing.assert_array_equal(np.load(cache_file(split)), before)
 
@@ -126,21 +120,15 @@ def test_pictures_that_would_be_drawn_otherwise_are_refused(split: Split, tmp_pa
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("damage", ["missing", "text", "cut", "byte", "other size"])
+@pytest.mark.parametrize("how", [*DAMAGES, "other size"])
 def test_glyphs_that_cannot_be_read_are_named(
-    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    glyphs = tmp_path / "glyphs.png"
-    if damage == "text":
-        glyphs.write_bytes(b"no picture")
-    elif damage == "cut":
-        glyphs.write_bytes(read.GLYPHS.read_bytes()[:-1000])
-    elif damage == "byte":
-        whole = bytearray(read.GLYPHS.read_bytes())
-        whole[len(whole) // 2] ^= 255
-        glyphs.write_bytes(whole)
-    elif damage == "other size":
+    glyphs = Path(shutil.copy(read.GLYPHS, tmp_path))
+    if how == "other size":
         Image.new("1", (64, 64)).save(glyphs)
+    else:
+        damage(glyphs, how)
     monkeypatch.setattr(read, "GLYPHS", glyphs)
     characters._compute_glyph_distances.cache_clear()
     with pytest.raises(DataError, match=rf"{glyphs}: missing or damaged; install mptctl again"):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from mptctl.data.duplicates import choose_copies, describe_identical, find_identical
 from mptctl.data.manifest import TEST, TRAIN, VAL
-from mptctl.data.sources import read_source
+from mptctl.data.sources import load_array, read_source
 from mptctl.data.split import make_split
 
 
@@ -68,11 +68,8 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
 
 
 def test_an_array_is_looked_at_too() -> None:
-    from mptctl.data.sources import load_array, read_source
-
     manifest = read_source("digits", None).manifest
-    pictures = load_array(manifest, seed=0, cache_dir=Path())
-    pictures = pictures.copy()
+    pictures = load_array(manifest, seed=0, cache_dir=Path()).copy()
     pictures[700] = pictures[3]
     found = find_identical(manifest, array=pictures)
     assert found[700] == found[3] >= 0

@@ -177,38 +177,28 @@ def test_all_bad_pictures_are_counted_and_the_others_packed(own_folder: Path, tm
     assert pack_folder(own_folder, tmp_path / "small", 50).found == 53
 
 
-def test_another_source_or_size_or_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_another_source_or_a_foreign_file_is_refused(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
     pack_folder(folder, out, 50)
     before = whole(out)
-    again = shutil.copytree(folder, tmp_path / "again")
     with pytest.raises(UsageError, match="short_side: 50 -> 40"):
         pack_folder(folder, out, 40)
     with pytest.raises(UsageError, match=r"source: .* -> .*again"):
-        pack_folder(again, out, 50)
+        pack_folder(shutil.copytree(folder, tmp_path / "again"), out, 50)
     assert whole(out) == before
-    with pytest.raises(UsageError, match="is not empty"):
-        pack_folder(folder, again, 50)
     smooth_picture(9, 9, 1).save(out / "train" / "class0" / "foreign.png")
     with pytest.raises(UsageError, match=r"train/class0/foreign.png"):
         pack_folder(folder, out, 50)
     (out / "pack.json").write_text("{}")
     with pytest.raises(DataError, match=r"pack.json"):
         pack_folder(folder, out, 50)
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="is not a folder"):
-        pack_folder(folder, tmp_path / "file", 50)
-    with pytest.raises(DataError, match="nowhere"):
-        pack_folder(tmp_path / "nowhere", tmp_path / "new", 50)
-    assert not (tmp_path / "new").exists()
 
 
 def test_one_folder_in_the_other_is_refused_also_through_links(own_folder: Path, tmp_path: Path) -> None:
     before = whole(own_folder)
     os.symlink(own_folder, tmp_path / "link")
-    for out in (own_folder, own_folder / "small", own_folder.parent, tmp_path / "link" / "small"):
-        with pytest.raises(UsageError, match="lies in the other"):
-            pack_folder(own_folder, out, 50)
+    with pytest.raises(UsageError, match="lies in the other"):
+        pack_folder(own_folder, tmp_path / "link" / "small", 50)
     out = tmp_path / "small"
     pack_folder(own_folder, out, 50)
     shutil.rmtree(out / "train")
