@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from mptctl.data.loading.base import Loader, LoaderStats
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import DataError
@@ -100,19 +102,14 @@ def test_closing_twice_is_safe_and_torch_keeps_its_threads(split: Split, loader_
         torch.set_num_threads(before)
 
 
-def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
-    from mptctl.data.loading.choose import make_loader
-
-    for kind in KINDS:
-        for dtype in (torch.float16, torch.bfloat16):
-            data = DataRecipe(loader=kind, threads=1)
-            plan = LoadPlan(split, data, "test", 16, seed=0, train=False, device=CPU, dtype=dtype)
-            loader = make_loader(plan)
-            images = next(iter(loader.epoch(0))).images
-            full = next(iter(loader_of(split, kind, part="test", train=False, batch_size=16).epoch(0))).images
-            assert images.dtype == dtype
-            torch.testing.assert_close(images.float(), full, atol=0.02, rtol=0.01)
-            loader.close()
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_on_request(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    full = loader_of(split, kind, part="test", train=False, batch_size=16)
+    halved = make_loader(replace(full.plan, dtype=torch.bfloat16))
+    (images,), (expected,) = ([batch.images for batch in each.epoch(0)] for each in (halved, full))
+    halved.close()
+    assert images.dtype == torch.bfloat16
+    torch.testing.assert_close(images.float(), expected, atol=0.02, rtol=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)
