@@ -57,17 +57,8 @@ def test_what_is_written_is_read_back() -> None:
     for written in (manifest, sharded):
         again, about = parse_manifest(written.serialise({"a": 1}), Path("elsewhere"))
         assert (about, again.class_names, again.shards) == ({"a": 1}, written.class_names, written.shards)
-        for name in (
-            "labels",
-            "parts",
-            "heights",
-            "widths",
-            "kinds",
-            "sizes",
-            "mtimes",
-            "starts",
-            "shard_sizes",
-        ):
+        columns = "labels parts heights widths kinds sizes mtimes starts shard_sizes"
+        for name in columns.split():
             np.testing.assert_array_equal(getattr(again, name), getattr(written, name))
         assert again.ids(np.arange(2)).tolist() == written.ids(np.arange(2)).tolist()
         # What was written is what would be computed again.

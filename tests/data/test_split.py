@@ -118,18 +118,16 @@ def test_the_validation_part_depends_on_the_seed_and_not_on_the_class_order(tmp_
     assert len({split.fingerprint for split in splits}) == 3
 
 
+@pytest.mark.parametrize(("fraction", "held"), [(0.04, 0), (0.05, 4), (0.0, 0)])
 def test_a_validation_part_that_rounds_to_nothing_is_said_with_what_would_hold_out_one(
-    tmp_path: Path, folder: Path
+    tmp_path: Path, folder: Path, fraction: float, held: int
 ) -> None:
     """Each class has 10 training pictures, of which 0.04 is 0.4 of a picture and 0.05 is rounded to one."""
-    keys = {"data_root": folder, "overwrite": True}
-    none = make_split("imagefolder", run_root=tmp_path, val_fraction=0.04, **keys)  # type: ignore[arg-type]
-    (note,) = (text for text in summarise(none, kept=False).notes if text.startswith("warning"))
-    assert note == (
+    split = make_split("imagefolder", run_root=tmp_path, data_root=folder, val_fraction=fraction)
+    assert len(split.indices("val")) == held
+    notes = [text for text in summarise(split, kept=False).notes if text.startswith("warning")]
+    said = (
         "warning: --val-fraction 0.04 of at most 10 training pictures a class rounds to none, so there is no "
         "validation part; hold out at least 0.05"
     )
-    for fraction, held_out in ((0.05, 4), (0.0, 0)):
-        made = make_split("imagefolder", run_root=tmp_path, val_fraction=fraction, **keys)  # type: ignore[arg-type]
-        assert len(made.indices("val")) == held_out
-        assert not any("rounds to none" in text for text in summarise(made, kept=False).notes)
+    assert notes == [said] * (fraction == 0.04)

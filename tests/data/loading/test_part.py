@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
 
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import DataRecipe
 from tests.common import CPU
@@ -44,14 +41,6 @@ def test_padding_is_counted_where_windows_reach_over_the_edge(
     plan = plan_of(split, **setting)  # type: ignore[arg-type]
     assert plan.padding == padding
     assert plan.resident_bytes == plan.num_samples * 3 * (32 + 2 * padding) ** 2
-
-
-def test_a_picture_is_read_as_it_is_stored_from_files_and_from_arrays(split: Split, tmp_path: Path) -> None:
-    digits = make_split("digits", run_root=tmp_path)
-    for one in (split, digits):
-        plan = plan_of(one)
-        for index in plan.indices[:3].tolist():
-            assert torch.equal(plan.picture(index), torch.from_numpy(np.array(one.picture(index))))
 
 
 def test_a_worker_that_there_is_not_is_refused(split: Split) -> None:
