@@ -154,21 +154,18 @@ def test_a_line_that_a_kill_cut_short_does_not_count(folder: Path, tmp_path: Pat
 
 
 def test_all_bad_pictures_are_counted_and_the_others_packed(own_folder: Path, tmp_path: Path) -> None:
-    one, other, small = sorted((own_folder / "train" / "class1").glob("*"))[:3]
-    one.write_bytes(one.read_bytes()[:300])
-    other.write_text("no picture")
-    Image.effect_noise((20, 20), 50).save(small, "PNG")
-    content = bytearray(small.read_bytes())
-    content[60:120] = bytes(60)
-    small.write_bytes(content)  # its header and its end are sound
-    with pytest.raises(
-        BadPictures, match=r"3 of 56 pictures cannot be used: .*give the same command"
-    ) as caught:
+    bad = sorted((own_folder / "train" / "class1").glob("*"))[:3]
+    bad[0].write_bytes(bad[0].read_bytes()[:300])
+    bad[1].write_text("no picture")
+    Image.effect_noise((20, 20), 50).save(bad[2], "PNG")
+    content = bad[2].read_bytes()
+    bad[2].write_bytes(content[:60] + bytes(60) + content[120:])  # its header and its end are sound
+    with pytest.raises(BadPictures, match=r"3 of 56 pictures cannot be used: .*give the same command") as end:
         pack_folder(own_folder, tmp_path / "small", 50)
-    assert [problem.split(": ")[0] for problem in caught.value.problems] == [str(one), str(other), str(small)]
+    assert [problem.split(": ")[0] for problem in end.value.problems] == list(map(str, bad))
     packed = Packed.model_validate_json((tmp_path / "small" / "pack.json").read_text())
     assert (packed.complete, packed.pictures) == (False, 53)
-    for path in (one, other, small):
+    for path in bad:
         smooth_picture(60, 70, 5).save(path, "JPEG")
     assert pack_folder(own_folder, tmp_path / "small", 50).found == 53
 

@@ -21,7 +21,6 @@ from mptctl.models.metrics_log import (
     MetricsLine,
     append_metrics,
     read_metrics,
-    steps_logged_after,
     truncate_metrics,
 )
 from mptctl.models.ownership import LOCK
@@ -122,10 +121,6 @@ def test_a_file_that_is_no_text_is_named(log: Path) -> None:
         file.write(b'{"event":"st\xe0p"}\n')
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl: cannot be read: it is no UTF-8 text"):
         written(log)
-
-
-def test_steps_past_a_checkpoint_are_counted(log: Path) -> None:
-    assert [steps_logged_after(log, step) for step in (0, 2, 4, 6)] == [4, 2, 0, -2]
 
 
 @pytest.mark.parametrize("validated", [True, False])
