@@ -98,17 +98,6 @@ def test_a_teacher_in_bfloat16_answers_to_the_bit_as_autocast_would(tmp_path: Pa
     assert not torch.equal(got, answers(path, images))
 
 
-def test_a_teacher_of_another_size_or_other_classes_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "t.pt", CLASSES.names, 0)
-    with pytest.raises(CheckpointError, match=r"was trained on 8 pixels, this recipe has 16"):
-        teachers(None, [path], "data.image_size=16")
-    with pytest.raises(CheckpointError, match=r"knows beside the split c"):
-        teachers(path, [])
-    other = make(tmp_path / "o.pt", ("a", "x"), 0)
-    with pytest.raises(CheckpointError, match=r"does not know b; it knows beside the split x"):
-        teachers(other, [])
-
-
 def meta_of(split: Split, fingerprint: str | None, *, only_old: bool = True) -> CheckpointMeta:
     names = split.classes.old if only_old else split.classes.names
     return CheckpointMeta(

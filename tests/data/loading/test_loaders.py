@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from torchvision.transforms import v2
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.plan import EpochPlan
-from mptctl.data.split import Split, make_split
-from tests.common import KINDS, MakeLoader, levels, make_folder
+from mptctl.data.split import Split
+from tests.common import KINDS, MakeLoader, levels
 
 CROP = {"augment": "random-resized-crop"}
 
@@ -30,17 +29,15 @@ def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, l
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_training_picture_is_what_the_plan_says_of_the_file(
-    tmp_path: Path, loader_of: MakeLoader, kind: str
+    same_size: Split, loader_of: MakeLoader, kind: str
 ) -> None:
     """Each picture of a batch against Pillow and the plan, by hand: pad, cut, mirror, normalise."""
-    root = make_folder(tmp_path / "same-size", classes=2, train=8, val=1, size=32)
-    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=root, val_fraction=0.0)
-    loader = loader_of(split, kind, image_size=32, batch_size=16)
+    split, loader = same_size, loader_of(same_size, kind, batch_size=24)
     (batch,) = loader.epoch(2)
     plan = EpochPlan(3, loader.plan.data)
     assert batch.index.tolist() == plan.order(2, split.indices("train")).tolist()
     assert batch.images.is_contiguous(memory_format=torch.channels_last)
-    size = np.full(16, 32, dtype=np.int32)
+    size = np.full(24, 32, dtype=np.int32)
     views = plan.views(2, batch.index.numpy(), size, size)
     for row, index in enumerate(batch.index.tolist()):
         stored = np.asarray(Image.open(split.manifest.file(index)).convert("RGB"))
