@@ -16,6 +16,11 @@ from tests.common import Done, Log, short_recipe
 from tests.faults.process import run_forked
 
 
+def test_without_torchcodec_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mptctl.machine.jpeg_decoder.has_package", lambda name: name != "torchcodec")
+    assert jpeg_decoder.__wrapped__().name == "Pillow"
+
+
 def no_torchcodec() -> None:
     """As where its library cannot be loaded."""
     sys.modules["torchcodec.decoders"] = None  # type: ignore[assignment]

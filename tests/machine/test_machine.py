@@ -37,6 +37,12 @@ def test_packages_are_looked_for_also_inside_packages_that_are_not_there() -> No
     assert facts.versions()["numpy"] == facts.version_of("numpy")
 
 
+def test_a_worker_knows_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "5"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8")):
+        monkeypatch.setenv(name, value)
+    assert (facts.rank(), facts.local_rank(), facts.world_size()) == (5, 1, 8)
+
+
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
     checks = {check.name: check for check in examine(tmp_path / "not" / "there" / "yet")}
     assert set(checks) == {
