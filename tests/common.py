@@ -229,6 +229,19 @@ def levels(loader: Loader, images: Tensor) -> Tensor:
     return (images * std + mean) * 255
 
 
+DAMAGES = ("byte", "cut", "text", "gone")
+
+
+def damage(path: Path, how: str) -> None:
+    """Change a byte in the middle of a file, cut off its end, put a text in its place, or remove it."""
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.unlink()
+    if how != "gone":
+        changed = content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
+        path.write_bytes({"byte": changed, "cut": content[:-1000], "text": b"no such file"}[how])
+
+
 @contextlib.contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
     """Larger files have no room, as on a full disk."""

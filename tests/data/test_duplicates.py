@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from PIL import Image
 
 from mptctl.data.duplicates import choose_copies, describe_identical, find_identical
 from mptctl.data.manifest import TEST, TRAIN, VAL
-from mptctl.data.sources import read_source
+from mptctl.data.sources import load_array, read_source
 from mptctl.data.split import make_split
-from tests.common import CommandLine
 
 
 @given(
@@ -70,11 +68,8 @@ def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
 
 
 def test_an_array_is_looked_at_too() -> None:
-    from mptctl.data.sources import load_array, read_source
-
     manifest = read_source("digits", None).manifest
-    pictures = load_array(manifest, seed=0, cache_dir=Path())
-    pictures = pictures.copy()
+    pictures = load_array(manifest, seed=0, cache_dir=Path()).copy()
     pictures[700] = pictures[3]
     found = find_identical(manifest, array=pictures)
     assert found[700] == found[3] >= 0
@@ -85,31 +80,6 @@ def test_the_copy_in_the_last_part_stays_and_contradictions_do_not_train() -> No
     parts = np.array([TRAIN, TEST, TRAIN, VAL, TRAIN, TRAIN, TRAIN, TRAIN, VAL, TEST, TRAIN], dtype=np.uint8)
     labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
     assert np.flatnonzero(choose_copies(identical, labels, parts)).tolist() == [0, 2, 6, 7, 8]
-
-
-def plant(folder: Path) -> None:
-    """A picture of the test part in training too, and one of training with two labels."""
-    shutil.copy(folder / "val" / "class1" / "000.jpg", folder / "train" / "class1" / "twin.jpg")
-    shutil.copy(folder / "train" / "class2" / "000.jpg", folder / "train" / "class3" / "other.jpg")
-
-
-def test_split_says_and_lists_them(own_folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
-    plant(own_folder)
-    words = ("split", "imagefolder", "--data-root", own_folder, "--val-fraction", "0")
-    done = mptctl(*words, "--run-root", tmp_path / "one")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "identical: train/class1/twin.jpg (train, class1), val/class1/000.jpg (test, class1)" in done.stderr
-    )
-    assert (
-        "identical: train/class2/000.jpg (train, class2), train/class3/other.jpg (train, class3)"
-        in done.stderr
-    )
-    assert "4 pictures are identical to others: 1 set across parts, 1 across labels" in " ".join(
-        done.stdout.split()
-    )
-    shown = json.loads(mptctl(*words, "--run-root", tmp_path / "one", "--json").stdout)
-    assert shown["duplicates"]["across_parts"] == shown["duplicates"]["across_labels"] == 1
 
 
 def test_without_twins_nothing_is_said_and_the_split_is_what_it_was(folder: Path, tmp_path: Path) -> None:

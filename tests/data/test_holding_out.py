@@ -14,7 +14,6 @@ from mptctl.data.holding_out import find_torn_groups, hold_out_groups
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError
-from tests.common import CommandLine
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=1, max_size=200)
 
@@ -110,30 +109,3 @@ def test_no_group_of_a_split_is_in_two_parts(
     assert not of_part[0] & of_part[1]
     assert not of_part[2] & (of_part[0] | of_part[1])
     assert load_split(root).fingerprint == split.fingerprint
-
-
-def test_a_file_of_groups_that_does_not_fit_is_refused(
-    folder: Path, tmp_path: Path, mptctl: CommandLine
-) -> None:
-    table, words = (
-        tmp_path / "groups.csv",
-        ("split", "imagefolder", "--data-root", folder, "--group", "patient"),
-    )
-    ids = write_groups(table, folder, lambda number: f"p{number // 2}")
-    done = mptctl(*words, "--run-root", tmp_path / "one", "--val-fraction", "0.2", "--metadata", table)
-    assert done.returncode == 0, done.stderr
-    again = mptctl(*words, "--run-root", tmp_path / "one", "--val-fraction", "0.3", "--metadata", table)
-    assert (again.returncode, "val_fraction: 0.2 -> 0.3" in again.stderr) == (2, True)
-    for arguments, code, said in (
-        ((), 2, "name the file that has this column with --metadata FILE"),
-        (("--metadata", tmp_path / "nothing.csv"), 4, "nothing.csv"),
-    ):
-        refused = mptctl(*words, "--run-root", tmp_path / "two", *arguments)
-        assert (refused.returncode, refused.stderr.count("\n")) == (code, 1)
-        assert said in refused.stderr
-    table.write_text(f"id,patients\n{ids[0]},a\n", encoding="utf-8")
-    refused = mptctl(*words, "--run-root", tmp_path / "two", "--metadata", table)
-    assert (refused.returncode, "nearest: patients" in refused.stderr) == (4, True)
-    table.write_text(f"id,patient\n{ids[0]},a\n", encoding="utf-8")
-    refused = mptctl(*words, "--run-root", tmp_path / "two", "--metadata", table)
-    assert (refused.returncode, "lacks 55 of 56 pictures" in refused.stderr) == (4, True)

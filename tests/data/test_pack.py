@@ -15,14 +15,13 @@ import torch
 from PIL import Image
 
 from mptctl.data.listing.listing import BadPictures
-from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.packing.pack import pack_pictures
 from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_packed_files
-from mptctl.data.pictures import decode_row, resize_and_crop
+from mptctl.data.pictures import resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import PackForm
-from tests.common import MakeLoader, smooth_picture
+from tests.common import smooth_picture
 from tests.faults.test_pictures import odd_pictures, pillow
 
 
@@ -79,34 +78,22 @@ def test_pictures_are_made_smaller_once_and_small_ones_stay_byte_for_byte(
         before, after = folder / file.path, out / file.path
         assert (file.source_bytes, file.packed_bytes) == (before.stat().st_size, after.stat().st_size)
         assert file.source_mtime == before.stat().st_mtime_ns
-        old = Image.open(io.BytesIO(before.read_bytes()))
-        assert (file.how == "copied") == (min(old.size) <= 50)
+        (width, height), new = (
+            Image.open(io.BytesIO(before.read_bytes())).size,
+            Image.open(io.BytesIO(after.read_bytes())),
+        )
+        assert (file.how == "copied") == (min(width, height) <= 50)
         if file.how == "copied":
             assert after.read_bytes() == before.read_bytes()
             continue
-        new = Image.open(io.BytesIO(after.read_bytes()))
-        width, height = old.size
-        assert new.size == (
-            (50, int(50 * height / width)) if width < height else (int(50 * width / height), 50)
-        )
-        luma, blue, red = (part[1:3] for part in new.layer)  # type: ignore[attr-defined]
-        assert (luma, blue, red) == ((2, 2), (1, 1), (1, 1))
+        assert new.size == (int(max(50, 50 * width / height)), int(max(50, 50 * height / width)))
+        assert [part[1:3] for part in new.layer] == [(2, 2), (1, 1), (1, 1)]  # type: ignore[attr-defined]
         assert new.getexif() == {}
     assert report.packed_bytes == sum(file.packed_bytes for file in read_packed_files(out).values())
     packed = Packed.model_validate_json((out / "pack.json").read_text())
     assert packed.complete
-    assert packed.model_dump() == {key: getattr(report, key) for key in Packed.model_fields} | {
-        "request": report.request.model_dump()
-    }
+    assert packed == Packed(**{key: getattr(report, key) for key in Packed.model_fields})
     assert (packed.request.source, packed.request.short_side) == (str(folder), 50)
-
-
-def test_evaluation_sees_nearly_the_same_of_a_copy_at_its_resize(folder: Path, tmp_path: Path) -> None:
-    pack_folder(folder, tmp_path / "small", 50)
-    was, now = split_of(folder, tmp_path / "one"), split_of(tmp_path / "small", tmp_path / "other")
-    for row in range(len(was.manifest)):
-        one, other = (resize_and_crop(decode_row(split.manifest, row), 50, 40) for split in (was, now))
-        assert_nearly_same(one.numpy(), other.numpy())
 
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
@@ -133,23 +120,6 @@ def test_odd_pictures_are_packed_as_pillow_reads_them(tmp_path: Path, short_side
             assert np.array_equal(expected, pillow(copy)), name
         else:
             assert_nearly_same(expected, pillow(copy))
-
-
-def test_every_loader_reads_a_copy(tmp_path: Path, loader_of: MakeLoader) -> None:
-    for part in ("train", "val"):
-        odd_pictures(tmp_path / "data" / part / "one")
-    pack_folder(tmp_path / "data", tmp_path / "small", 24)
-    split = make_split(
-        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "small", val_fraction=0.0,
-        old_fraction=1.0,
-    )  # fmt: skip
-    assert NONSTANDARD not in split.manifest.kinds
-    batches = [
-        next(iter(loader_of(split, kind, part="test", train=False, batch_size=99, image_size=24).epoch(0)))
-        for kind in ("threaded", "dali", "resident")
-    ]
-    for batch in batches[1:]:
-        torch.testing.assert_close(batch.images, batches[0].images, atol=0.02, rtol=0)
 
 
 def test_a_second_call_does_only_what_is_missing_or_changed(own_folder: Path, tmp_path: Path) -> None:
@@ -184,57 +154,44 @@ def test_a_line_that_a_kill_cut_short_does_not_count(folder: Path, tmp_path: Pat
 
 
 def test_all_bad_pictures_are_counted_and_the_others_packed(own_folder: Path, tmp_path: Path) -> None:
-    one, other, small = sorted((own_folder / "train" / "class1").glob("*"))[:3]
-    one.write_bytes(one.read_bytes()[:300])
-    other.write_text("no picture")
-    Image.effect_noise((20, 20), 50).save(small, "PNG")
-    content = bytearray(small.read_bytes())
-    content[60:120] = bytes(60)
-    small.write_bytes(content)  # its header and its end are sound
-    with pytest.raises(
-        BadPictures, match=r"3 of 56 pictures cannot be used: .*give the same command"
-    ) as caught:
+    bad = sorted((own_folder / "train" / "class1").glob("*"))[:3]
+    bad[0].write_bytes(bad[0].read_bytes()[:300])
+    bad[1].write_text("no picture")
+    Image.effect_noise((20, 20), 50).save(bad[2], "PNG")
+    content = bad[2].read_bytes()
+    bad[2].write_bytes(content[:60] + bytes(60) + content[120:])  # its header and its end are sound
+    with pytest.raises(BadPictures, match=r"3 of 56 pictures cannot be used: .*give the same command") as end:
         pack_folder(own_folder, tmp_path / "small", 50)
-    assert [problem.split(": ")[0] for problem in caught.value.problems] == [str(one), str(other), str(small)]
+    assert [problem.split(": ")[0] for problem in end.value.problems] == list(map(str, bad))
     packed = Packed.model_validate_json((tmp_path / "small" / "pack.json").read_text())
     assert (packed.complete, packed.pictures) == (False, 53)
-    for path in (one, other, small):
+    for path in bad:
         smooth_picture(60, 70, 5).save(path, "JPEG")
     assert pack_folder(own_folder, tmp_path / "small", 50).found == 53
 
 
-def test_another_source_or_size_or_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_another_source_or_a_foreign_file_is_refused(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "small"
     pack_folder(folder, out, 50)
     before = whole(out)
-    again = shutil.copytree(folder, tmp_path / "again")
     with pytest.raises(UsageError, match="short_side: 50 -> 40"):
         pack_folder(folder, out, 40)
     with pytest.raises(UsageError, match=r"source: .* -> .*again"):
-        pack_folder(again, out, 50)
+        pack_folder(shutil.copytree(folder, tmp_path / "again"), out, 50)
     assert whole(out) == before
-    with pytest.raises(UsageError, match="is not empty"):
-        pack_folder(folder, again, 50)
     smooth_picture(9, 9, 1).save(out / "train" / "class0" / "foreign.png")
     with pytest.raises(UsageError, match=r"train/class0/foreign.png"):
         pack_folder(folder, out, 50)
     (out / "pack.json").write_text("{}")
     with pytest.raises(DataError, match=r"pack.json"):
         pack_folder(folder, out, 50)
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="is not a folder"):
-        pack_folder(folder, tmp_path / "file", 50)
-    with pytest.raises(DataError, match="nowhere"):
-        pack_folder(tmp_path / "nowhere", tmp_path / "new", 50)
-    assert not (tmp_path / "new").exists()
 
 
 def test_one_folder_in_the_other_is_refused_also_through_links(own_folder: Path, tmp_path: Path) -> None:
     before = whole(own_folder)
     os.symlink(own_folder, tmp_path / "link")
-    for out in (own_folder, own_folder / "small", own_folder.parent, tmp_path / "link" / "small"):
-        with pytest.raises(UsageError, match="lies in the other"):
-            pack_folder(own_folder, out, 50)
+    with pytest.raises(UsageError, match="lies in the other"):
+        pack_folder(own_folder, tmp_path / "link" / "small", 50)
     out = tmp_path / "small"
     pack_folder(own_folder, out, 50)
     shutil.rmtree(out / "train")

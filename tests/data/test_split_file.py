@@ -13,51 +13,37 @@ import pytest
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_file import about_table, table_name
 from mptctl.errors import DataError
+from tests.common import DAMAGES, damage
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "change",
     [
-        "text",
-        "version",
-        "field",
-        "other table",
-        "no table",
-        "no name",
-        "no key",
-        "outside",
-        "cut",
-        "bit",
-        "empty",
+        {"schema_version": 99},
+        {"num_old": "many"},
+        {"table": ""},
+        {"table": None},
+        {"table": "../split-0123456789abcdef.arrow"},
     ],
+    ids=str,
 )
-def test_a_damaged_split_is_a_data_error(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_split_is_a_data_error(tmp_path: Path, change: dict[str, Any]) -> None:
     make_split("digits", run_root=tmp_path)
-    path = tmp_path / "split.json"
-    content = json.loads(path.read_text())
-    table = tmp_path / content["table"]
-    whole = table.read_bytes()
-    edits: dict[str, dict[str, Any]] = {
-        "version": {"schema_version": 99},
-        "field": {"num_old": "many"},
-        "no name": {"table": ""},
-        "outside": {"table": "../split-0123456789abcdef.arrow"},
-    }
-    if damage == "no key":
-        path.write_text(json.dumps({key: value for key, value in content.items() if key != "table"}))
-    elif damage == "text":
-        path.write_text("{")
-    elif damage in edits:
-        path.write_text(json.dumps(content | edits[damage]))
-    elif damage == "other table":
+    content = json.loads((tmp_path / "split.json").read_text()) | change
+    kept = {key: value for key, value in content.items() if value is not None or key not in change}
+    (tmp_path / "split.json").write_text(json.dumps(kept))
+    with pytest.raises(DataError, match=r"run mptctl split again"):
+        load_split(tmp_path)
+
+
+@pytest.mark.parametrize("how", [*DAMAGES, "other table"])
+def test_a_damaged_table_is_a_data_error(tmp_path: Path, how: str) -> None:
+    table = tmp_path / make_split("digits", run_root=tmp_path).file.table
+    if how == "other table":
         other = make_split("digits", run_root=tmp_path / "other", seed=1).file.table
         (tmp_path / "other" / other).replace(table)
-    elif damage == "no table":
-        table.unlink()
     else:
-        middle = len(whole) // 2
-        bit = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-        table.write_bytes({"cut": whole[:300], "bit": bit, "empty": b""}[damage])
+        damage(table, how)
     with pytest.raises(DataError, match=r"run mptctl split again"):
         load_split(tmp_path)
 

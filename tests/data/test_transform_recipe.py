@@ -6,17 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torchvision.transforms import v2
 
-from mptctl.data.pictures import resize_and_crop
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.models.export_meta import Preprocessing
-from mptctl.recipe import SPEED, DataRecipe, list_marked_data_keys, load_recipe
+from mptctl.recipe import DataRecipe, load_recipe
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.recipe.transforms import RandAugment, RandomErasing
-from tests.common import smooth_picture
 
 
 @pytest.mark.parametrize(
@@ -66,28 +62,11 @@ def test_steps_from_the_command_line_and_from_a_file_survive_their_yaml(tmp_path
         load_recipe(str(file))
 
 
-def test_what_changes_pictures_changes_the_key_of_a_cache() -> None:
-    changes = ("data.padding=4", "data.transforms=[trivial-augment]", "data.interpolation=bicubic")
-    kept = [load_recipe("cifar10", [change]).data for change in changes]
-    dumps = [data.model_dump_json(exclude=list_marked_data_keys(SPEED)) for data in kept]
-    assert len(set(dumps)) == 3
-
-
 def test_the_size_that_comes_with_published_weights_follows_the_size_that_a_person_sets() -> None:
     described = {"image_size": 224, "eval_resize": 248}
     assert load_recipe("imagenet", described=described).data.eval_resize == 248
     assert load_recipe("imagenet", ["data.image_size=64"], described=described).data.eval_resize == 71
     assert load_recipe("imagenet", ["data.eval_resize=230"], described=described).data.eval_resize == 230
-
-
-def test_bicubic_pictures_are_torchvisions() -> None:
-    picture = torch.from_numpy(np.array(smooth_picture(90, 140, 1)))
-    expected = v2.Compose([v2.Resize(40, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(32)])(
-        picture.permute(2, 0, 1)
-    )
-    found = resize_and_crop(picture, 40, 32, "bicubic")
-    assert torch.equal(found.permute(2, 0, 1), expected)
-    assert not torch.equal(found, resize_and_crop(picture, 40, 32))
 
 
 def test_words_say_steps_interpolation_and_crop() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +20,13 @@ from tests.common import smooth_picture
 PICTURE = smooth_picture(50, 70, 0)
 
 
-def jpeg(image: Image.Image = PICTURE, **options: object) -> bytes:
+def saved(form: str, image: Image.Image = PICTURE, **options: object) -> bytes:
     stream = io.BytesIO()
-    image.save(stream, "JPEG", **options)
+    image.save(stream, form, **options)
     return stream.getvalue()
 
 
-def png(image: Image.Image, **options: object) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, "PNG", **options)
-    return stream.getvalue()
+jpeg, png = partial(saved, "JPEG"), partial(saved, "PNG")
 
 
 def with_thumbnail(data: bytes) -> bytes:
@@ -45,17 +43,6 @@ def giant() -> bytes:
     return data[:place] + struct.pack(">HH", 20_000, 20_000) + data[place + 4 :]
 
 
-def deep_png() -> bytes:
-    """An RGB PNG with 16 bits a channel, which Pillow opens as if it had 8."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)
-    rows = zlib.compress((b"\0" + bytes(24)) * 4)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
 def chunks(*parts: tuple[bytes, bytes], checksum: int = 0) -> bytes:
     """A PNG of some chunks; ``checksum`` is added to that of the data."""
     written = [
@@ -66,10 +53,18 @@ def chunks(*parts: tuple[bytes, bytes], checksum: int = 0) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 
+def header(bits: int = 8, colour: int = 0, packing: int = 0, interlaced: int = 0) -> tuple[bytes, bytes]:
+    return b"IHDR", struct.pack(">IIBBBBB", 70, 50, bits, colour, packing, 0, interlaced)
+
+
+def rows(data: bytes) -> tuple[bytes, bytes]:
+    return b"IDAT", zlib.compress(data)
+
+
 # A grey PNG of 70 x 50, by its chunks; each row begins with a byte for its filter.
-GREY_HEADER = (b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 0, 0, 0))
+GREY_HEADER, END = header(), (b"IEND", b"")
 ROWS = bytes(71) * 50
-END = (b"IEND", b"")
+SOUND = rows(ROWS)
 
 
 def without_end(data: bytes) -> bytes:
@@ -84,16 +79,9 @@ def interlaced(pixels: np.ndarray) -> bytes:
     return b"".join(b"\0" + row.tobytes() for x, y, dx, dy in steps for row in pixels[y::dy, x::dx])
 
 
-def gif() -> bytes:
-    stream = io.BytesIO()
-    PICTURE.save(stream, "GIF")
-    return stream.getvalue()
-
-
 BAD = {
     "zero bytes": (b"", "empty"),
     "text": (b"this is not a picture\n" * 9, "no readable"),
-    "html": (b"<!doctype html><html></html>", "no readable"),
     "half": (jpeg()[: len(jpeg()) // 2], "cut off"),
     "one byte short": (jpeg()[:-1], "cut off"),
     "half a header": (jpeg()[:80], "Truncated"),
@@ -101,11 +89,12 @@ BAD = {
     "cut, with a thumbnail": (with_thumbnail(jpeg())[:-300], "cut off"),
     "progressive, cut": (jpeg(progressive=True)[:-200], "cut off"),
     "half a png": (png(PICTURE)[:400], "cut off"),
-    "gif": (gif(), "is GIF, not JPEG or PNG"),
+    "gif": (saved("GIF"), "is GIF, not JPEG or PNG"),
     "giant": (giant(), "pixels"),
     "png, taller than DALI reads": (png(Image.new("1", (1, 1_000_001))), "a side of a PNG file"),
     "16-bit grey": (png(Image.fromarray(np.zeros((4, 4), np.uint16))), "16 bits"),
-    "16-bit colour": (deep_png(), "16 bits"),
+    # Which Pillow opens as if it had 8.
+    "16-bit colour": (chunks(header(16, 2), rows(bytes(421) * 50), END), "16 bits"),
 }
 GOOD = {
     "plain": (jpeg(), STANDARD),
@@ -126,24 +115,17 @@ GOOD = {
     "png, what looks like a chunk behind the end": (png(PICTURE) + b"\0\0\0\x02Z\0i\xee" + bytes(9), STANDARD),
     "png, interlaced": (
         chunks(
-            (b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 0, 0, 1)),
-            (b"IDAT", zlib.compress(interlaced(np.zeros((50, 70), np.uint8)))),
+            header(interlaced=1), rows(interlaced(np.zeros((50, 70), np.uint8))),
             END,
         ),
         STANDARD,
     ),
-    "png, data behind its last row": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS + b"abc")), END), STANDARD),
+    "png, data behind its last row": (chunks(GREY_HEADER, rows(ROWS + b"abc"), END), STANDARD),
     # Faults that Pillow finds its way over, and DALI does not.
     "bytes between segments": (jpeg()[:20] + b"ab" + jpeg()[20:], NONSTANDARD),
-    "png, two headers": (chunks(GREY_HEADER, GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END), NONSTANDARD),
-    "png, text first": (
-        chunks((b"tEXt", b"a\0b"), GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END),
-        NONSTANDARD,
-    ),
-    "png, a chunk without a sound name": (
-        chunks(GREY_HEADER, (b"xxxx", b""), (b"IDAT", zlib.compress(ROWS)), END),
-        NONSTANDARD,
-    ),
+    "png, two headers": (chunks(GREY_HEADER, GREY_HEADER, SOUND, END), NONSTANDARD),
+    "png, text first": (chunks((b"tEXt", b"a\0b"), GREY_HEADER, SOUND, END), NONSTANDARD),
+    "png, a chunk without a sound name": (chunks(GREY_HEADER, (b"xxxx", b""), SOUND, END), NONSTANDARD),
     "png, data in two": (
         chunks(
             GREY_HEADER,
@@ -157,15 +139,12 @@ GOOD = {
 }  # fmt: skip
 # Damaged data that Pillow reads without a word: another decoder reads nothing, or something else.
 READ_IN_SEVERAL_WAYS = {
-    "a row too few": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS[:-71])), END), "before its last row"),
+    "a row too few": (chunks(GREY_HEADER, rows(ROWS[:-71]), END), "before its last row"),
     "no end of the data": (chunks(GREY_HEADER, (b"IDAT", without_end(ROWS)), END), "do not come to an end"),
     "more data, no end": (chunks(GREY_HEADER, (b"IDAT", without_end(ROWS + b"abc")), END), "do not come to an end"),
-    "far more data": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS + bytes(10**7))), END), "do not come to an end"),
-    "an unknown way of packing": (
-        chunks((b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 1, 0, 0)), (b"IDAT", zlib.compress(ROWS)), END),
-        "unknown way of packing",
-    ),
-    "another checksum": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END, checksum=1), "checksum of its IDAT"),
+    "far more data": (chunks(GREY_HEADER, rows(ROWS + bytes(10**7)), END), "do not come to an end"),
+    "an unknown way of packing": (chunks(header(packing=1), SOUND, END), "unknown way of packing"),
+    "another checksum": (chunks(GREY_HEADER, SOUND, END, checksum=1), "checksum of its IDAT"),
     # The marker's length reaches beyond the end of the file.
     "a marker in the coded data": (jpeg()[:-300] + b"\xff\xe0\xff\xff" + jpeg()[-300:], "not every decoder"),
 }  # fmt: skip
@@ -188,12 +167,6 @@ def test_good_files_pass_with_their_size_and_kind(tmp_path: Path, case: str, ver
     path.write_bytes(data)
     found = check_file(str(path), verify)  # type: ignore[arg-type]
     assert (found.height, found.width, found.kind, found.size) == (50, 70, kind, len(data))
-
-
-def test_phone_pictures_with_a_second_one_behind_pass(tmp_path: Path) -> None:
-    path = tmp_path / "phone.jpg"
-    PICTURE.save(path, "MPO", save_all=True, append_images=[PICTURE])
-    assert check_file(str(path)).height == 50
 
 
 def test_decoding_finds_what_the_header_does_not_show(tmp_path: Path) -> None:

@@ -21,14 +21,15 @@ def exif_of(orientation: int) -> Image.Exif:
     return exif
 
 
-def phone_picture(orientation: int, *, grey: bool = False, seed: int = 1, form: str = "JPEG") -> bytes:
+def phone_picture(
+    orientation: int, *, grey: bool = False, seed: int = 1, form: str = "JPEG", progressive: bool = False
+) -> bytes:
     """A picture of 48 x 32, with the tag; orientation 0: without EXIF data."""
     picture = smooth_picture(HEIGHT, WIDTH, seed)
     stream = io.BytesIO()
     tag = {"exif": exif_of(orientation)} if orientation else {}
-    (picture.convert("L") if grey else picture).save(
-        stream, form, **({"quality": 95} if form == "JPEG" else {}), **tag
-    )
+    how = {"quality": 95, "progressive": progressive} if form == "JPEG" else {}
+    (picture.convert("L") if grey else picture).save(stream, form, **how, **tag)
     return stream.getvalue()
 
 

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from mptctl.data.verify import MAX_PIXELS
 from tests.common import CommandLine
+from tests.data.test_verify import giant
 from tests.faults.process import memory_limit, run_forked
 
 LIMIT = 1_000_000_000  # bytes that a command may take beside what the tests themselves hold
@@ -107,24 +108,12 @@ def test_row_43_a_picture_of_13000_by_13000_in_the_gallery(tmp_path: Path) -> No
 
 
 def test_row_16_a_picture_of_20000_by_20000_is_refused_on_its_header(
-    tmp_path: Path, mptctl: CommandLine
+    own_folder: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
-    for part in ("train", "val"):
-        for name in ("a", "b"):
-            (tmp_path / "data" / part / name).mkdir(parents=True)
-            for i in range(4):
-                Image.new("RGB", (20, 20)).save(tmp_path / "data" / part / name / f"{i}.png")
-    head = (tmp_path / "data" / "train" / "a" / "0.png").read_bytes()
-    size = (20_000).to_bytes(4, "big")
-    large = tmp_path / "data" / "train" / "b" / "large.png"
-    import zlib
-
-    header = b"IHDR" + size + size + head[24:29]
-    large.write_bytes(head[:12] + header + zlib.crc32(header).to_bytes(4, "big") + head[33:])
-    assert large.stat().st_size < 1_000
-    done = mptctl("split", "imagefolder", "--data-root", tmp_path / "data", "--run-root", tmp_path / "runs")
+    (own_folder / "train" / "class1" / "large.jpg").write_bytes(giant())
+    done = mptctl("split", own_folder, "--run-root", tmp_path / "runs")
     assert done.returncode == 4, done.stderr
-    assert f"large.png: more than {MAX_PIXELS} pixels" in done.stderr
+    assert f"large.jpg: more than {MAX_PIXELS} pixels" in done.stderr
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
-from tests.common import CPU, IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
+from tests.common import CPU, IN_MEMORY, KINDS, CommandLine, MakeLoader, damage, levels, smooth_picture
 from tests.faults.process import run_forked, without_override
 from tests.forked import process_of
 
@@ -91,20 +91,16 @@ def test_row_15_odd_pictures_are_what_pillow_says_from_every_loader(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("damage", ["gone", "text", "cut", "other picture"])
+@pytest.mark.parametrize("how", ["gone", "text", "cut", "other picture"])
 def test_row_17_a_file_that_changes_after_split_is_named(
-    own_folder: Path, tmp_path: Path, loader_of: MakeLoader, kind: str, damage: str
+    own_folder: Path, tmp_path: Path, loader_of: MakeLoader, kind: str, how: str
 ) -> None:
     split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
     victim = own_folder / "train" / "class1" / "004.jpg"
-    if damage == "gone":
-        victim.unlink()
-    elif damage == "text":
-        victim.write_text("no picture")
-    elif damage == "cut":
-        victim.write_bytes(victim.read_bytes()[:500])
-    else:
+    if how == "other picture":
         smooth_picture(60, 60, 999).save(victim)
+    else:
+        damage(victim, how)
     with pytest.raises(DataError, match=r"class1/004\.jpg: (gone|changed) since split.*--overwrite"):
         list(loader_of(split, kind, image_size=150).epoch(0))
 
@@ -140,8 +136,8 @@ def read_damaged(root: Path, kind: str, said: Path) -> None:
     damages = [b"hello" * length, bytes(length), content[:100] + bytes(length)]
     if content.startswith(b"\x89PNG"):  # a JPEG's body may be anything
         damages.append(content[:100] + bytes(length - 120) + content[-20:])
-    for damage in damages:
-        victim.write_bytes(damage[:length])
+    for content_now in damages:
+        victim.write_bytes(content_now[:length])
         os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
         try:
             list(loader.epoch(1))
@@ -175,53 +171,56 @@ def test_row_14_a_decoders_failure_is_survived_and_the_loader_goes_on(
 def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
     own_folder: Path, tmp_path: Path, loader_of: MakeLoader
 ) -> None:
-    clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder, val_fraction=0.0)
-    before = {
-        int(i): image
-        for batch in loader_of(clean, "dali", image_size=150).epoch(0)
-        for i, image in zip(batch.index, batch.images, strict=True)
-    }
-    for name, content in {"002": b"", "005": b"text", "007": b"\xff\xd8\xff\xe0"}.items():
+    def seen(split: Split, kind: str) -> dict[str, torch.Tensor]:
+        batches = list(loader_of(split, kind, batch_size=37, image_size=150).epoch(0))
+        images = torch.cat([batch.images for batch in batches])
+        names = [name for batch in batches for name in split.ids(batch.index.numpy()).tolist()]
+        return dict(zip(names, images, strict=True))
+
+    def split_into(runs: str) -> Split:
+        keys = {"data_root": own_folder, "val_fraction": 0.0, "on_bad": "quarantine"}
+        return make_split("imagefolder", run_root=tmp_path / runs, **keys)  # type: ignore[arg-type]
+
+    clean = split_into("clean")
+    whole = [f"train/class{label}/{number:03}.jpg" for label in range(4) for number in range(10)]
+    before = seen(clean, "dali")
+    bad = {"002": b"", "005": b"text", "007": b"\xff\xd8\xff\xe0"}
+    for name, content in bad.items():
         (own_folder / "train" / "class2" / f"{name}.jpg").write_bytes(content)
-    split = make_split(
-        "imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0, on_bad="quarantine"
-    )
+    split = split_into("runs")
     for kind in KINDS:
-        loader = loader_of(split, kind, batch_size=37, image_size=150)
-        (batch,) = loader.epoch(0)
-        names = split.ids(batch.index.numpy()).tolist()
-        assert len(set(names)) == 37
-        assert not any(
-            name in names for name in ("train/class2/002.jpg", "train/class2/005.jpg", "train/class2/007.jpg")
-        )
+        found = seen(split, kind)
+        assert sorted(found) == [name for name in whole if name not in {f"train/class2/{b}.jpg" for b in bad}]
         if kind == "dali":
-            for i, image in zip(batch.index.tolist(), batch.images, strict=True):
-                assert torch.equal(image, before[i])
+            assert all(torch.equal(image, before[name]) for name, image in found.items() if name in before)
 
 
 @pytest.mark.parametrize(
-    "fault", ["not there", "a file", "empty", "no pictures", "not readable", "a class not readable"]
+    ("place", "is_readable"),
+    [
+        ("nothing", True),
+        ("train/class0/000.jpg", True),
+        ("train/class0", True),  # of which every picture goes
+        (".", True),
+        (".", False),
+        ("train/class1", False),
+    ],
 )
-def test_row_24_a_data_folder_that_cannot_be_used(own_folder: Path, tmp_path: Path, fault: str) -> None:
-    if fault == "not there":
-        own_folder = tmp_path / "nothing"
-    elif fault == "a file":
-        own_folder = own_folder / "train" / "class0" / "000.jpg"
-    elif fault == "empty":
-        (own_folder := tmp_path / "empty").mkdir()
-    elif fault == "no pictures":
-        for path in own_folder.rglob("*.jpg"):
-            path.unlink()
-    elif fault == "not readable":
-        own_folder.chmod(0)
-    else:
-        (own_folder / "train" / "class1").chmod(0)
-    words = ("split", "imagefolder", "--data-root", own_folder, "--run-root", tmp_path / "runs")
+def test_row_24_a_data_folder_that_cannot_be_used(
+    own_folder: Path, tmp_path: Path, place: str, is_readable: bool
+) -> None:
+    root = own_folder / place
+    for path in root.rglob("*.jpg") if is_readable else ():
+        path.unlink()
+    if not is_readable:
+        root.chmod(0)
+        root = own_folder
+    words = ("split", "imagefolder", "--data-root", root, "--run-root", tmp_path / "runs")
     done = run_forked(*words, before=without_override)
-    if own_folder.exists():
-        own_folder.chmod(0o755)
+    if not is_readable:
+        (own_folder / place).chmod(0o755)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
-    assert own_folder.name in done.stderr
+    assert root.name in done.stderr
 
 
 def test_row_24_folders_of_ours_that_cannot_be_read(runs: Path) -> None:

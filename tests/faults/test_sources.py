@@ -49,9 +49,11 @@ def test_row_78_a_picture_in_training_and_test(own_folder: Path, tmp_path: Path,
     words = ("split", own_folder, "--val-fraction", "0.2")
     done = mptctl(*words, "--run-root", tmp_path / "kept")
     assert done.returncode == 0, done.stderr
-    assert "identical: " in done.stderr and "train/class1/twin.jpg" in done.stderr
-    assert load_split(tmp_path / "kept").file.duplicates is not None
+    assert (
+        "identical: train/class1/twin.jpg (train, class1), val/class1/000.jpg (test, class1)" in done.stderr
+    )
     said = " ".join(done.stdout.split())
+    assert "2 pictures are identical to others: 1 set across parts" in said
     assert "keeps training copies out, and validation copies of test pictures" in said
     done = mptctl(*words, "--run-root", tmp_path / "out", "--on-duplicates", "quarantine")
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -116,54 +116,42 @@ def left_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "ballast"}
 
 
-@on_a_full_disk
-def test_row_61_a_disk_that_fills_between_old_and_new_leaves_the_earlier_pair(tmp_path: Path) -> None:
-    for size in (200, 300):
-        ids, label = np.arange(size), np.arange(size) % 4
-        np.savez(tmp_path / "old.npz", id=ids, label=label, pred=label)
-        np.savez(tmp_path / "new.npz", id=ids, label=label, logits=np.eye(4)[(label + 1) % 4])
-        words = ("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--save-predictions")
-        assert run_forked(*words, tmp_path / f"out-{size}").returncode == 0
-    folder, wanted = tmp_path / "out-200", tmp_path / "out-300"
-    nothing_changes_where_the_second_has_no_room(
-        (*words, folder), folder, wanted / "old.npz", wanted / "new.npz", tmp_path
-    )
+def a_pair_of_predictions(place: Path, size: int) -> tuple[list[object], tuple[str, str]]:
+    """A command that writes two files into `out` of a folder, and their names."""
+    ids, label = np.arange(200 + size), np.arange(200 + size) % 4
+    np.savez(place / "old.npz", id=ids, label=label, pred=label)
+    np.savez(place / "new.npz", id=ids, label=label, logits=np.eye(4)[(label + 1) % 4])
+    words = ["evaluate", place / "old.npz", place / "new.npz", "--save-predictions", place / "out"]
+    return words, ("old.npz", "new.npz")
+
+
+def a_table_and_its_page(place: Path, size: int) -> tuple[list[object], tuple[str, str]]:
+    """As `a_pair_of_predictions`."""
+    made_seed(place / "runs" / "1", 1, {"mpt-kl": 2.0, "mpt-lm": 1.0 + size})
+    outputs = ["--markdown", place / "out" / "table.md", "--report", place / "out" / "page.html"]
+    return ["compare", place / "runs", *outputs], ("table.md", "page.html")
 
 
 @on_a_full_disk
-def test_row_61_a_disk_that_fills_between_a_table_and_its_page_leaves_the_earlier_pair(
-    tmp_path: Path,
+@pytest.mark.parametrize("command", [a_pair_of_predictions, a_table_and_its_page])
+def test_row_61_a_disk_that_fills_between_the_two_files_of_a_pair_leaves_the_earlier_pair(
+    command: Callable[[Path, int], tuple[list[object], tuple[str, str]]], tmp_path: Path
 ) -> None:
-    for name, size in (("earlier", 0), ("later", 1)):
-        made_seed(tmp_path / name / "1", 1, {"mpt-kl": 2.0, "mpt-lm": 1.0 + size})
-        folder = tmp_path / f"out-{name}"
-        folder.mkdir()
-        words = (
-            "compare", tmp_path / name, "--markdown", folder / "table.md", "--report", folder / "page.html",
-        )  # fmt: skip
+    """On a disk with room for the first file and half of the second of those that were written elsewhere before."""
+    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    for place, size in ((earlier, 0), (later, 100)):
+        (place / "out").mkdir(parents=True)
+        words, names = command(place, size)
         assert run_forked(*words).returncode == 0
-    folder, wanted = tmp_path / "out-earlier", tmp_path / "out-later"
-    words = (
-        "compare", tmp_path / "later", "--markdown", folder / "table.md", "--report", folder / "page.html",
-    )  # fmt: skip
-    nothing_changes_where_the_second_has_no_room(
-        words, folder, wanted / "table.md", wanted / "page.html", tmp_path
-    )
-
-
-def nothing_changes_where_the_second_has_no_room(
-    words: Sequence[object], folder: Path, first: Path, second: Path, scratch: Path
-) -> None:
-    """Run a command whose outputs replace earlier ones in a folder, on a disk with room for the first and half of the
-    second of those that it wrote elsewhere before."""
-    there = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert all(there[path.name] != path.read_bytes() for path in (first, second))
-    pages = [math.ceil(path.stat().st_size / 4096) for path in (first, second)]
-    before, after = full_but_for(folder, 4096 * (pages[0] + pages[1] // 2), scratch / "kept")
+    there = left_of(earlier / "out")
+    assert all(there[name] != (later / "out" / name).read_bytes() for name in names)
+    words = [str(word).replace(str(later / "out"), str(earlier / "out")) for word in words]
+    first, second = (math.ceil((later / "out" / name).stat().st_size / 4096) for name in names)
+    before, after = full_but_for(earlier / "out", 4096 * (first + second // 2), tmp_path / "kept")
     done = run_forked(*words, before=before, after=after)
     assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
-    assert f"{second.name}: no room" in done.stderr
-    assert left_of(scratch / "kept") == there
+    assert f"{names[1]}: no room" in done.stderr
+    assert left_of(tmp_path / "kept") == there
 
 
 @on_a_full_disk

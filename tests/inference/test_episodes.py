@@ -102,16 +102,6 @@ def test_the_fitted_head_is_what_torchs_own_descent_comes_to(
         torch.testing.assert_close(found, want, atol=1e-10, rtol=0)
 
 
-def test_classes_that_are_far_apart_are_all_told_apart() -> None:
-    features = torch.zeros(80, 4)
-    for number, rows in enumerate(ROWS):
-        features[rows, number] = 1.0
-    request = EpisodeRequest(way=3, shot=2, query=4, episodes=4)
-    for cosine in (False, True):
-        for found in measure_episodes(features, ROWS, request, cosine=cosine).values():
-            assert found.tolist() == [1.0] * 4
-
-
 def test_a_score_by_hand() -> None:
     """Mean .5; deviation of 0, .5 and 1 is .5, over the root of 3, times 1.96."""
     found = summarise_accuracies(np.array([0.0, 0.5, 1.0]))

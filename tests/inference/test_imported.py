@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from mptctl.evaluation.statistics import rate
 from mptctl.inference.imported import is_at_chance
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.networks import SMALL_NETS, SmallResNet
-from tests.common import Done, Train, short_recipe
-
-CommandLine = Callable[..., Done]
+from tests.common import CommandLine, Train, short_recipe
 
 
 def handed_over(folder: Path, state: dict[str, torch.Tensor], names: list[str]) -> tuple[str | Path, ...]:
@@ -77,29 +74,25 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     assert "warning" not in done.stderr
 
     # The same model with its classes in another order, and with pictures made in another way.
-    turned = mptctl(
-        *handed_over(tmp_path, best.model, names[1:] + names[:1]),
-        "--run-root",
-        digits.run_root,
-        "--overwrite",
-    )
+    again = ("--run-root", digits.run_root, "--overwrite")
+    turned = mptctl(*handed_over(tmp_path, best.model, names[1:] + names[:1]), *again)
     assert turned.returncode == 0
     assert "warning: no better than always answering one class" in turned.stderr
     assert "order of its logits" in turned.stderr
     words = handed_over(tmp_path, best.model, names)
-    shifted = mptctl(*words, "--run-root", digits.run_root, "--overwrite", "--set", "data.mean=[90,90,90]")
+    shifted = mptctl(*words, *again, "--set", "data.mean=[90,90,90]")
     assert shifted.returncode == 0
     assert "mean 90 90 90" in shifted.stderr
     assert "warning: pictures are most likely not prepared as this model was trained" in shifted.stderr
     assert "--set 'data.mean=[" in shifted.stderr
 
     # Pictures of the wrong size, and what the warning advises.
-    large = mptctl(*words, "--run-root", digits.run_root, "--overwrite", "--set", "data.image_size=32")
+    large = mptctl(*words, *again, "--set", "data.image_size=32")
     assert large.returncode == 0
     assert "% (" in large.stderr
     assert "with --size 8; import it again with that" in large.stderr
     advised = mptctl(
-        *words, "--run-root", digits.run_root, "--overwrite", "--recipe", "imagenet", "--size", "8",
+        *words, *again, "--recipe", "imagenet", "--size", "8",
         "--set", "data.mean=[0.5,0.5,0.5]", "--set", "data.std=[0.5,0.5,0.5]",
     )  # fmt: skip
     assert f"validation error {100 * error:.2f} % ({wrong} of {held_out} pictures" in advised.stderr
@@ -113,11 +106,6 @@ def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tm
     done = mptctl(*words, "--run-root", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
     assert "in: not validated: the split holds out no picture of these classes" in done.stderr
-    refused = mptctl(*words, "--run-root", tmp_path / "none")
-    assert refused.returncode == 2
-    assert "no split.json" in refused.stderr
-    assert "--recipe" in refused.stderr
-    assert not (tmp_path / "none").exists()
     done = mptctl(*words, "--run-root", tmp_path / "none", "--recipe", "digits")
     assert done.returncode == 0, done.stderr
     assert "in: not validated: no split.json" in done.stderr
@@ -127,45 +115,28 @@ def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tm
 def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(
     mptctl: CommandLine, tmp_path: Path
 ) -> None:
-    for part in ("train", "val"):
-        for name, grey in (("a", 0), ("b", 250)):
-            (tmp_path / "data" / part / name).mkdir(parents=True)
-            for i in range(10):
-                Image.new("RGB", (8, 8), (grey + i % 5,) * 3).save(
-                    tmp_path / "data" / part / name / f"{i}.png"
-                )
-    runs = tmp_path / "runs"
-    make_split("imagefolder", run_root=runs, data_root=tmp_path / "data", val_fraction=0.2)
-    shutil.rmtree(tmp_path / "data" / "val")
-    words = (
-        *handed_over(tmp_path, SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict(), ["b", "a"]),
-        "--recipe",
-        "digits",
-    )
-    done = mptctl(*words, "--run-root", runs)
-    assert done.returncode == 0, done.stderr
-    assert "of 4 pictures of the classes that it knows" in done.stderr
-    (tmp_path / "data" / "train" / "b").rename(tmp_path / "b")
-    knows_a = handed_over(tmp_path, SmallResNet(1, *SMALL_NETS["digits-net"]).state_dict(), ["a"])
-    threaded = (
-        "--recipe",
-        "digits",
-        "--set",
-        "data.loader=threaded",
-    )  # which reads what it is asked for alone
-    done = mptctl(*knows_a, *threaded, "--run-root", runs, "--overwrite")
-    assert done.returncode == 0, done.stderr
-    assert "of 2 pictures of the classes that it knows" in done.stderr
-    (tmp_path / "b").rename(tmp_path / "data" / "train" / "b")
-    words = handed_over(tmp_path, SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict(), ["b", "a"])
-    words = (*words, "--recipe", "digits")
+    data, runs = tmp_path / "data", tmp_path / "runs"
+    grey_pictures(data, {"a": (0, 10), "b": (250, 10)})
+    shutil.copytree(data / "train", data / "val")
+    make_split("imagefolder", run_root=runs, data_root=data, val_fraction=0.2)
+    shutil.rmtree(data / "val")
+
+    def taken(*names: str) -> str:
+        weights = SmallResNet(len(names), *SMALL_NETS["digits-net"]).state_dict()
+        # The loader reads what it is asked for alone.
+        keys = ("--recipe", "digits", "--set", "data.loader=threaded", "--run-root", runs, "--overwrite")
+        done = mptctl(*handed_over(tmp_path, weights, [*names]), *keys)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "of 4 pictures of the classes that it knows" in taken("b", "a")
+    shutil.rmtree(data / "train" / "b")
+    assert "of 2 pictures of the classes that it knows" in taken("a")
     # A validation picture that is gone keeps no model out.
-    shutil.rmtree(runs / "cache")
-    shutil.rmtree(tmp_path / "data" / "train")
-    done = mptctl(*words, "--run-root", runs, "--overwrite")
-    assert done.returncode == 0, done.stderr
-    assert "in: not validated: " in done.stderr
-    assert "gone since split" in done.stderr
+    shutil.rmtree(data / "train")
+    said = taken("b", "a")
+    assert "in: not validated: " in said
+    assert "gone since split" in said
 
 
 def test_few_pictures_are_not_taken_for_a_model_at_chance(mptctl: CommandLine, tmp_path: Path) -> None:

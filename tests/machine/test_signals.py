@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -22,6 +23,14 @@ from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, command, environment
 from tests.forked import Forked, mptctl_process
+
+
+def ended(code: str, *words: object, **how: Any) -> tuple[int, str]:
+    """The exit code of a program in a process of its own, and what it printed."""
+    line = [sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, **{"env": environment()} | how)
+    return done.returncode, done.stdout
+
 
 ASKED = """
 import os, sys, time
@@ -37,13 +46,8 @@ with stop_on_signals() as request:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_asks_and_the_second_ends_at_once(number: int) -> None:
-    def send(times: int) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", ASKED, str(int(number)), str(times)]
-        return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
-
-    once, twice = send(1), send(2)
-    assert (once.returncode, once.stdout) == (0, f"asked {int(number)}\n")
-    assert (twice.returncode, twice.stdout) == (128 + number, "")
+    assert ended(ASKED, int(number), 1) == (0, f"asked {int(number)}\n")
+    assert ended(ASKED, int(number), 2) == (128 + number, "")
 
 
 BROKEN_OFF = """
@@ -68,13 +72,8 @@ except KeyboardInterrupt:
 
 
 def test_what_can_be_broken_off_is_also_after_an_inner_block_and_before_the_next() -> None:
-    def send(times: int) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", BROKEN_OFF, str(times)]
-        return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
-
-    once, twice = send(1), send(2)
-    assert (once.returncode, once.stdout) == (0, "broken off 15\nheard before\n"), once.stderr
-    assert (twice.returncode, twice.stdout) == (143, "broken off 15\n")
+    assert ended(BROKEN_OFF, 1) == (0, "broken off 15\nheard before\n")
+    assert ended(BROKEN_OFF, 2) == (143, "broken off 15\n")
 
 
 IMPORTS = """
@@ -102,9 +101,7 @@ except KeyboardInterrupt:
 
 def test_what_is_broken_off_in_an_import_is_so_when_the_import_has_ended(tmp_path: Path) -> None:
     (tmp_path / "swallows.py").write_text(SWALLOWS)
-    words = [sys.executable, "-c", IMPORTS]
-    out = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
-    assert (out.returncode, out.stdout) == (0, "broken off after the import\n"), out.stderr
+    assert ended(IMPORTS, cwd=tmp_path) == (0, "broken off after the import\n")
 
 
 ENDS = """
@@ -124,9 +121,7 @@ except MptctlError as error:
 def test_a_worker_of_several_says_why_it_ends_although_the_launcher_ends_it(
     workers: str, code: int, said: str
 ) -> None:
-    words, env = [sys.executable, "-c", ENDS], environment() | {"WORLD_SIZE": workers}
-    out = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
-    assert (out.returncode, out.stdout) == (code, said), out.stderr
+    assert ended(ENDS, env=environment(WORLD_SIZE=workers)) == (code, said)
 
 
 def started(*words: str | Path) -> subprocess.Popen[str]:

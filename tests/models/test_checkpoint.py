@@ -68,19 +68,17 @@ def test_the_one_before_is_kept(saved: Path) -> None:
     assert sorted(p.name for p in saved.parent.iterdir()) == ["last.pt", "previous.pt"]
 
 
-def test_a_directory_on_a_second_disk_is_read_or_called_damaged(saved: Path) -> None:
+@pytest.mark.parametrize(("place", "is_read"), [(4, True), (16, False)], ids=["of the directory", "in all"])
+def test_a_number_of_disks_is_read_or_called_damaged(saved: Path, place: int, is_read: bool) -> None:
     # zipfile refuses both archives with an exception of its own; torch looks at the second number alone.
-    whole, digest = saved.read_bytes(), load_checkpoint(saved).digest
-    locator = whole.index(b"PK\x06\x07")  # of the directory, APPNOTE.TXT 4.3.15
-    for number, place in {"disk of the directory": 4, "disks in all": 16}.items():
-        content = bytearray(whole)
-        content[locator + place] = 2
-        saved.write_bytes(content)
-        if number == "disk of the directory":
-            assert load_checkpoint(saved).digest == digest
-        else:
-            with pytest.raises(CheckpointError, match=r"last\.pt: damaged"):
-                load_checkpoint(saved)
+    content, digest = bytearray(saved.read_bytes()), load_checkpoint(saved).digest
+    content[content.index(b"PK\x06\x07") + place] = 2  # in the directory's locator, APPNOTE.TXT 4.3.15
+    saved.write_bytes(content)
+    if is_read:
+        assert load_checkpoint(saved).digest == digest
+    else:
+        with pytest.raises(CheckpointError, match=r"last\.pt: damaged"):
+            load_checkpoint(saved)
 
 
 def test_a_state_dict_is_found_below_its_usual_names(tmp_path: Path) -> None:
@@ -89,18 +87,11 @@ def test_a_state_dict_is_found_below_its_usual_names(tmp_path: Path) -> None:
     assert list(read_state_dict(path)) == ["fc.weight"]
 
 
-def test_a_plain_state_dict_is_no_checkpoint_but_import_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "s.pt"
-    torch.save({"w": torch.ones(2)}, path)
-    with pytest.raises(CheckpointError, match="mptctl import"):
-        load_checkpoint(path)
-
-
-def test_a_missing_file_and_a_folder_are_said_to_be_so(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="No such file"):
-        load_checkpoint(tmp_path / "no.pt")
-    with pytest.raises(CheckpointError, match="directory"):
-        load_checkpoint(tmp_path)
+def test_a_missing_file_a_folder_and_a_state_dict_are_said_to_be_so(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2)}, tmp_path / "s.pt")
+    for path, said in (("no.pt", "No such file"), ("", "directory"), ("s.pt", "mptctl import")):
+        with pytest.raises(CheckpointError, match=said):
+            load_checkpoint(tmp_path / path)
 
 
 def save_where_files_are_small(path: Path, said: Path) -> None:

@@ -54,20 +54,9 @@ class Wrapped(nn.Module):
         return logits
 
 
-def dropout_first(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Sequential(nn.Dropout(0.5), nn.Linear(512, 3))
-
-
-def linear_alone(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Sequential(nn.Linear(512, 3))
-
-
-def without_bias(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Sequential(nn.Linear(512, 3, bias=False))
-
-
-def embedding(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Sequential(nn.Linear(512, 6), nn.Linear(6, 3))
+def headed(*layers: nn.Module) -> Change:
+    """The change that puts these in the place of the head."""
+    return lambda model: setattr(model, "fc", nn.Sequential(*layers))
 
 
 def small_stem(model: torchvision.models.ResNet) -> None:
@@ -79,10 +68,10 @@ def small_stem(model: torchvision.models.ResNet) -> None:
     ("change", "line"),
     [
         (lambda model: None, "model.embedding_dim=null"),
-        (dropout_first, "model.embedding_dim=null"),
-        (linear_alone, "model.embedding_dim=null"),
-        (without_bias, "model.embedding_dim=null"),
-        (embedding, "model.embedding_dim=6"),
+        (headed(nn.Dropout(0.5), nn.Linear(512, 3)), "model.embedding_dim=null"),
+        (headed(nn.Linear(512, 3)), "model.embedding_dim=null"),
+        (headed(nn.Linear(512, 3, bias=False)), "model.embedding_dim=null"),
+        (headed(nn.Linear(512, 6), nn.Linear(6, 3)), "model.embedding_dim=6"),
         (small_stem, 'model.stem="small" model.embedding_dim=null'),
         (Wrapped, "model.embedding_dim=null"),
     ],
@@ -113,22 +102,14 @@ def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Pa
     assert read_state_dict(tmp_path / "last.pth.tar").keys() == state.keys()
 
 
-def hidden_layer(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Sequential(nn.Linear(512, 6), nn.ReLU(), nn.Linear(6, 3))
-
-
-def no_head(model: torchvision.models.ResNet) -> None:
-    model.fc = nn.Identity()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
-            hidden_layer,
+            headed(nn.Linear(512, 6), nn.ReLU(), nn.Linear(6, 3)),
             "fits --arch resnet18 but for its head: has fc.0.weight, fc.0.bias, fc.2.weight and 1 more",
         ),
-        (no_head, "fits --arch resnet18 but for its head: has no fc.weight, fc.bias"),
+        (headed(), "fits --arch resnet18 but for its head: has no fc.weight, fc.bias"),
         (
             lambda model: torchvision.models.resnet18(num_classes=4),
             "answers 4 classes, --class-names names 3",

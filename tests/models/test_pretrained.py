@@ -21,6 +21,13 @@ def recipe(*overrides: str, arch: str = "resnet18") -> Recipe:
     return load_recipe("digits", ("data.image_size=32", *overrides), {"model.arch": arch})
 
 
+def save_as_ours(path: Path, keys: Recipe) -> dict[str, torch.Tensor]:
+    """A checkpoint of a model of three classes; gives its weights."""
+    source = build_model(keys.model, 3, 32).state_dict()
+    save_checkpoint(path, CheckpointMeta(recipe=keys, class_names=ABC, num_old=2), source)
+    return source
+
+
 def begun(pretrained: Path, keys: Recipe, names: tuple[str, ...] = ABC) -> tuple[torch.nn.Module, list[str]]:
     """A model that began with weights, and what was said of it."""
     model = build_model(keys.model, len(names), keys.data.image_size)
@@ -42,10 +49,7 @@ def test_weights_fill_everything_but_a_classifier_of_other_classes(tmp_path: Pat
 
 def test_the_head_of_a_run_is_taken_where_its_classes_are_the_same(tmp_path: Path) -> None:
     keys = recipe()
-    source = build_model(keys.model, 3, 32).state_dict()
-    meta = CheckpointMeta(recipe=keys, class_names=ABC, num_old=2)
-    (tmp_path / "run").mkdir()
-    save_checkpoint(tmp_path / "run" / "best.pt", meta, source)
+    source = save_as_ours(tmp_path / "run" / "best.pt", keys)
     for named in (tmp_path / "run", tmp_path / "run" / "best.pt"):
         model, said = begun(named, keys)
         assert torch.equal(model.state_dict()["fc.weight"], source["fc.weight"])
@@ -58,8 +62,7 @@ def test_the_head_of_a_run_is_taken_where_its_classes_are_the_same(tmp_path: Pat
 
 def test_weights_that_know_other_pictures_bring_a_warning(tmp_path: Path) -> None:
     keys = recipe()
-    meta = CheckpointMeta(recipe=keys, class_names=ABC, num_old=2)
-    save_checkpoint(tmp_path / "x.pt", meta, build_model(keys.model, 3, 32).state_dict())
+    save_as_ours(tmp_path / "x.pt", keys)
     _, said = begun(tmp_path / "x.pt", recipe("data.mean=[0.1,0.2,0.3]"))
     assert "was trained with data.mean=[0.5, 0.5, 0.5]" in said[2]
     assert len(begun(tmp_path / "x.pt", keys)[1]) == 2
@@ -87,8 +90,7 @@ def test_weights_of_another_network_are_refused(
 
 def test_a_damaged_checkpoint_of_ours_is_not_taken_for_a_state_dict(tmp_path: Path) -> None:
     keys = recipe(arch="digits-net")
-    meta = CheckpointMeta(recipe=keys, class_names=ABC, num_old=2)
-    save_checkpoint(tmp_path / "x.pt", meta, build_model(keys.model, 3, 32).state_dict())
+    save_as_ours(tmp_path / "x.pt", keys)
     content = torch.load(tmp_path / "x.pt", weights_only=True)
     content["model"]["fc.bias"] += 1
     torch.save(content, tmp_path / "x.pt")

@@ -8,10 +8,11 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mptctl.data.split import Split, load_split
+from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, StorageError
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.finished import Unfinished, describe_unfinished
@@ -20,7 +21,6 @@ from mptctl.models.metrics_log import (
     MetricsLine,
     append_metrics,
     read_metrics,
-    steps_logged_after,
     truncate_metrics,
 )
 from mptctl.models.ownership import LOCK
@@ -123,10 +123,6 @@ def test_a_file_that_is_no_text_is_named(log: Path) -> None:
         written(log)
 
 
-def test_steps_past_a_checkpoint_are_counted(log: Path) -> None:
-    assert [steps_logged_after(log, step) for step in (0, 2, 4, 6)] == [4, 2, 0, -2]
-
-
 @pytest.mark.parametrize("validated", [True, False])
 def test_what_is_done_again_goes(log: Path, validated: bool) -> None:
     truncate_metrics(log, 2, validated=validated)
@@ -138,35 +134,25 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         append_metrics(tmp_path / "none" / "metrics.jsonl", MetricsLine(event="done", epoch=1, step=1))
 
 
-def state(path: Path) -> Unfinished | None:
+def state(path: Path) -> Any:
+    """Unfinished, or None."""
     return describe_unfinished(path, load_checkpoint(path).meta)
-
-
-def killed_run(root: Path) -> Path:
-    """A run that was killed after the first of its two epochs."""
-    request = RunRequest(short_recipe(), load_split(root), root / "killed")
-    train_until_killed(request, "checkpoint", 12)
-    return root / "killed"
 
 
 def test_a_killed_run_is_unfinished_wherever_it_is_named_from_until_it_is_resumed(
     run: Train, digits: Split, tmp_path: Path
 ) -> None:
-    folder = killed_run(digits.run_root)
+    folder = digits.run_root / "killed"
+    train_until_killed(RunRequest(short_recipe(), digits, folder), "checkpoint", 12)
     for name in ("best.pt", "last.pt"):
         assert state(folder / name) == Unfinished(
             True, f"{folder / name}: its run is not finished (epoch 1 of 2, stopped at step 12 of 24)"
         )
-    link = tmp_path / "link.pt"
-    link.symlink_to(folder / "best.pt")
-    found = state(link)
-    assert found is not None
-    assert found.certain
+    (tmp_path / "link.pt").symlink_to(folder / "best.pt")
+    assert state(tmp_path / "link.pt").certain
     alone = Path(shutil.copy(folder / "best.pt", tmp_path / "alone.pt"))
-    found = state(alone)
-    assert found is not None
-    assert not found.certain
-    assert "saved after epoch 1 of 2" in found.sentence
+    assert not state(alone).certain
+    assert "saved after epoch 1 of 2" in state(alone).sentence
 
     old, _ = run(short_recipe(**{"runtime.seed": 6}), "old", only_old_classes=True)
     teachers = {"old": old.run.best, "refs": (folder / "best.pt",)}
@@ -188,11 +174,11 @@ def test_a_run_that_ends_by_its_steps_is_finished(run: Train, tmp_path: Path) ->
     assert (state(done.run.best), state(alone)) == (None, None)
 
 
-def test_a_checkpoint_alone_says_what_it_can(run: Train, tmp_path: Path) -> None:
+def test_a_checkpoint_alone_or_a_stranger_in_a_run_says_what_it_can(run: Train, tmp_path: Path) -> None:
     done, _ = run(short_recipe())
     known = load_checkpoint(done.run.last)
 
-    def saved(**changes: object) -> Unfinished | None:
+    def saved(**changes: object) -> Any:
         path = tmp_path / "alone.pt"
         save_checkpoint(path, known.meta.model_copy(update=changes), known.model)
         return state(path)
@@ -201,16 +187,8 @@ def test_a_checkpoint_alone_says_what_it_can(run: Train, tmp_path: Path) -> None
     assert saved(origin="imported", epoch=0, global_step=0) is None
     assert saved(epoch=1, origin="imported") is None
     middle = saved(epoch=1, step_in_epoch=3, global_step=15)
-    assert middle is not None
     assert middle.certain
     assert "in epoch 2 of 2" in middle.sentence
-
-
-def test_a_file_that_only_lies_in_a_finished_run_is_not_vouched_for(run: Train) -> None:
-    done, _ = run(short_recipe())
-    known = load_checkpoint(done.run.last)
-    stranger = done.run.path / "stranger.pt"
-    save_checkpoint(stranger, known.meta.model_copy(update={"epoch": 1, "global_step": 12}), known.model)
-    found = state(stranger)
-    assert found is not None
-    assert not found.certain
+    saved(epoch=1, global_step=12)
+    stranger = shutil.copy(tmp_path / "alone.pt", done.run.path / "stranger.pt")
+    assert not state(Path(stranger)).certain

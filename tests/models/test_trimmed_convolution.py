@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import pytest
 import torch
 from torch import nn
 
@@ -14,22 +13,6 @@ from mptctl.models.layers import (
 )
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe
-
-
-@pytest.mark.parametrize(
-    ("side", "kernel", "stride", "padding", "met"),
-    [
-        (1, 3, 1, 1, range(1, 2)),  # a picture of one row meets the middle alone
-        (2, 3, 2, 1, range(1, 3)),  # one place; its first row is padding
-        (2, 3, 1, 1, range(3)),  # the first place meets the last rows, the second the first ones
-        (1, 7, 2, 3, range(3, 4)),
-        (2, 5, 1, 2, range(1, 4)),
-        (8, 3, 1, 1, range(3)),
-        (1, 1, 1, 2, range(1)),  # most places meet nothing; the one row stays
-    ],
-)
-def test_rows_that_meet_the_picture(side: int, kernel: int, stride: int, padding: int, met: range) -> None:
-    assert rows_that_meet(side, kernel, stride, padding) == met
 
 
 def test_every_small_convolution_has_the_sums_and_gradients_of_the_whole_one() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mpt_kernels.correct import is_top1_correct
+from mptctl.data.loading.base import Loader
 from mptctl.data.split import Split, load_split
 from mptctl.errors import UsageError
 from mptctl.models.metrics_log import read_metrics
@@ -29,38 +30,40 @@ from tests.forked import PROCESSES, process_of
 from tests.teachers.conftest import BOTH, OLD, cached, files, opened, teachers_of, update
 
 
+def bytes_of_a_run(split: Split, loader: Loader) -> int:
+    """Of two epochs: for each picture and teacher a header and its logits in half precision."""
+    return 2 * loader.num_samples * (16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names))
+
+
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:
     recipe = short_recipe()
     teachers, loader = teachers_of(split, recipe)
     budget = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
-    CachedTeachers(teachers, loader, recipe, BOTH, budget)
-    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in budget.notes[0]
+    source = CachedTeachers(teachers, loader, recipe, BOTH, budget)
+    assert f"{bytes_of_a_run(split, loader) / 1e6:.1f} MB (fp16)" in budget.notes[0]
     assert not files(split)
+    source.open()
+    fill(source, loader)
+    told = bytes_of_a_run(split, loader)
+    assert 0.9 * told < sum(file.stat().st_size for file in files(split)) <= told
     with pytest.raises(UsageError, match=r"cache_limit_gb 1e-05: the teacher logits of this run take"):
         cached(split, short_recipe("runtime.cache_limit_gb=0.00001"))
 
 
-def test_the_size_on_disk_is_what_was_told(split: Split) -> None:
-    source, _, loader = opened(split, short_recipe())
-    for epoch in range(2):
-        for batch in loader.epoch(epoch):
-            source.logits(batch, BOTH)
-    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    told = 2 * row * loader.num_samples
-    on_disk = sum(f.stat().st_size for f in files(split))
-    assert 0.9 * told < on_disk <= told
+def fill(source: CachedTeachers, loader: Loader) -> bytes:
+    """Ask for all of two epochs; give what was answered."""
+    answers = (source.logits(batch, BOTH) for epoch in range(2) for batch in loader.epoch(epoch))
+    return b"".join(each[role].numpy().tobytes() for each in answers for role in (Role.OLD, Role.REF))
 
 
 def test_old_caches_make_room_for_new_ones(split: Split) -> None:
     source, _, loader = opened(split, short_recipe())
-    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    limit = f"runtime.cache_limit_gb={3 * row * loader.num_samples / 1e9:f}"  # room for one run and a half
+    limit = (
+        f"runtime.cache_limit_gb={1.5 * bytes_of_a_run(split, loader) / 1e9:f}"  # room for one run and a half
+    )
     for seed in range(3):
         source, _, loader = opened(split, short_recipe(limit, f"data.mean=[0.{seed + 1},0.5,0.5]"))
-        for epoch in range(2):
-            for batch in loader.epoch(epoch):
-                source.logits(batch, BOTH)
+        fill(source, loader)
     folders = {f.parent for f in files(split)}
     assert len(folders) == 2  # old and ref of the last
 
@@ -70,8 +73,7 @@ def test_nothing_is_removed_before_the_cache_is_opened(split: Split) -> None:
     batch = next(iter(loader.epoch(0)))
     source.logits(batch, BOTH)
     kept = files(split)
-    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    limit = f"runtime.cache_limit_gb={2 * row * loader.num_samples / 1e9 + 1e-6:f}"  # room for one run alone
+    limit = f"runtime.cache_limit_gb={bytes_of_a_run(split, loader) / 1e9 + 1e-6:f}"  # room for one run alone
     other, _, _ = cached(split, short_recipe(limit, "data.mean=[0.1,0.5,0.5]"))
     assert files(split) == kept  # a dry run, for instance, ends here
     other.open()
@@ -84,11 +86,7 @@ def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:
     torch.set_num_threads(1)
     split = load_split(runs)
     source, teachers, loader = opened(split, short_recipe())
-    answers = b""
-    for epoch in range(2):
-        for batch in loader.epoch(epoch):
-            answer = source.logits(batch, BOTH)
-            answers += answer[Role.OLD].numpy().tobytes() + answer[Role.REF].numpy().tobytes()
+    answers = fill(source, loader)
     queue.put((teachers.computed, answers))
 
 
@@ -157,12 +155,10 @@ def test_a_killed_run_leaves_a_cache_that_others_use(split: Split) -> None:
     assert holding.wait(60)
     process.kill()
     process.join()
-    begin = time.monotonic()
     source, teachers, loader = opened(split, short_recipe())
     for batch in loader.epoch(0):
         source.logits(batch, OLD)
     assert teachers.computed == loader.steps_per_epoch - 4
-    assert time.monotonic() - begin < 30
 
 
 def test_rounding_keeps_the_answer_counted_by_hand() -> None:

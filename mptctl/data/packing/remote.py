@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -166,19 +166,24 @@ class Store:
         for _ in range(_ATTEMPTS):
             digest, size = hashlib.md5(usedforsecurity=False), 0
             with replacing(path) as stream:
-                try:
-                    with self._files.open(stored.path, "rb") as remote:
-                        while piece := remote.read(2**23):
-                            digest.update(piece)
-                            size += len(piece)
-                            stream.write(piece)
-                except Exception as error:  # of botocore, aiohttp, gcsfs and the system
-                    raise DataError(f"{stored.path}: {_explain_error(error)}") from error
+                for piece in self._read_pieces(stored):
+                    digest.update(piece)
+                    size += len(piece)
+                    stream.write(piece)
             fault = self._find_fault(stored, size, digest.hexdigest())
             if not fault:
                 return
             path.unlink()
         raise DataError(f"{stored.path}: {fault}; put it there again")
+
+    def _read_pieces(self, stored: StoredObject) -> Iterator[bytes]:
+        """Yield the bytes of one object, at most 8 MiB at a time; DataError if they cannot be read."""
+        try:
+            with self._files.open(stored.path, "rb") as remote:
+                while piece := remote.read(2**23):
+                    yield piece
+        except Exception as error:  # of botocore, aiohttp, gcsfs and the system
+            raise DataError(f"{stored.path}: {_explain_error(error)}") from error
 
     def _find_fault(self, stored: StoredObject, size: int, digest: str) -> str:
         """Compare size and MD5 digest of fetched bytes with the store; return what is wrong, or ""."""

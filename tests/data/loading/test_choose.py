@@ -13,7 +13,7 @@ from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
-from mptctl.machine import jpeg_decoder
+from mptctl.machine.jpeg_decoder import JpegDecoder
 from mptctl.names import LoaderName
 from mptctl.recipe import DataRecipe
 from tests.common import CPU, KINDS, MakeLoader
@@ -76,9 +76,21 @@ def test_what_a_loader_cannot_do_is_a_usage_error(
         loader_of(split, "threaded", part="test", train=False, eval_resize=16)
 
 
-def plan_of(split: Split, kind: str, **changes: object) -> LoadPlan:
+def plan_of(split: Split, kind: str = "auto", *, rank: int = 0, **changes: object) -> LoadPlan:
     data = DataRecipe.model_validate({"loader": kind, **changes})
-    return LoadPlan(split, data, "train", 7, 0, True, CPU)
+    return LoadPlan(split, data, "train", 7, 0, True, CPU, rank=rank, world_size=2 if rank else 1)
+
+
+@pytest.mark.parametrize(("setting", "padding"), [({}, 4), ({"padding": 2}, 2), ({"augment": "none"}, 0)])
+def test_padding_is_counted_where_windows_reach_over_the_edge(
+    split: Split, setting: dict[str, object], padding: int
+) -> None:
+    assert plan_of(split, **setting).resident_bytes == 40 * 3 * (32 + 2 * padding) ** 2
+
+
+def test_a_worker_that_there_is_not_is_refused(split: Split) -> None:
+    with pytest.raises(UsageError, match="worker 2 of 2"):
+        plan_of(split, rank=2)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "auto"])
@@ -118,17 +130,9 @@ def test_pictures_of_another_decoder_are_decoded_again(
     split: Split, loader_of: MakeLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loader_of(split, "resident").open()
-    assert len(list(tmp_path.glob("*.npy"))) == 1
-    other = "Pillow" if jpeg_decoder.jpeg_decoder().name == "torchcodec" else "torchcodec"
-    has_package = jpeg_decoder.has_package
-    monkeypatch.setattr(jpeg_decoder, "has_package", lambda name: name != "torchcodec" and has_package(name))
-    if other == "torchcodec":
-        pytest.skip("torchcodec is not installed")
-    jpeg_decoder.jpeg_decoder.cache_clear()
-    try:
-        loader_of(split, "resident").open()
-    finally:
-        jpeg_decoder.jpeg_decoder.cache_clear()
+    for place in ("mptctl.data.pictures", "mptctl.data.loading.resident", "mptctl.data.loading.base"):
+        monkeypatch.setattr(f"{place}.jpeg_decoder", lambda: JpegDecoder("Pillow", None))
+    loader_of(split, "resident").open()
     assert len(list(tmp_path.glob("*.npy"))) == 2
 
 

@@ -13,10 +13,6 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.loading.dali_pipeline import (
-    CentreCrops,
-    Geometry,
-    StoredCrops,
-    choose_geometry,
     compute_resize_and_crop,
     decoder_settings,
 )
@@ -24,34 +20,8 @@ from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
-from mptctl.names import Part
 from mptctl.recipe import DataRecipe
 from tests.common import CPU, MakeLoader
-
-
-@pytest.mark.parametrize(
-    ("part", "setting", "shape", "further"),
-    [
-        ("train", {"augment": "random-resized-crop"}, StoredCrops, set()),
-        ("test", {"augment": "random-resized-crop"}, CentreCrops, set()),
-        ("train", {}, CentreCrops, {"window"}),
-        ("train", {"augment": "none"}, CentreCrops, set()),
-        ("test", {"eval_resize": 36}, CentreCrops, set()),
-    ],
-)
-def test_every_shape_is_told_what_it_asks_for(
-    split: Split, part: Part, setting: dict[str, object], shape: type[Geometry], further: set[str]
-) -> None:
-    data = DataRecipe.model_validate({"image_size": 32, **setting})
-    plan = LoadPlan(split, data, part, 8, 0, part == "train", CPU)
-    found = choose_geometry(plan)
-    assert type(found) is shape
-    assert {"window"}.intersection(found.names) == further
-    job = next(plan.jobs(0))
-    inputs = found.inputs(job)
-    assert {"file", *inputs} == set(found.names)
-    assert all(len(values) == len(job.index) for values in inputs.values())
-    assert np.asarray(inputs["flip"]).any() == (part == "train")
 
 
 @pytest.mark.parametrize(

@@ -10,29 +10,13 @@ import torch
 
 from mptctl.data.loading.mixed import IGNORED, mix_labels, mix_pictures
 from mptctl.data.plan import EpochPlan
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from tests.common import KINDS, MakeLoader, smooth_picture
+from tests.common import KINDS, MakeLoader
 from tests.data.loading.test_same_bytes import seen
 
 BOTH = {"mixup": 1.0, "cutmix": 1.0, "mix_probability": 0.8, "image_size": 8, "padding": 1}
 ALL = {**BOTH, "sampling": "balanced"}
-
-
-@pytest.fixture(scope="module")
-def uneven(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """41 training pictures of three classes: 26, 12 and 3."""
-    root = tmp_path_factory.mktemp("uneven")
-    number = 0
-    for label, count in enumerate((26, 12, 3)):
-        for part in ("train", "val"):
-            (root / part / f"class{label}").mkdir(parents=True)
-        for part in ("train",) * count + ("val",):
-            number += 1
-            smooth_picture(8, 7, number).save(root / part / f"class{label}" / f"{number:03d}.jpg")
-    return make_split(
-        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,20 +41,19 @@ def test_a_batch_is_the_plain_one_mixed_in_pairs(uneven: Split, loader_of: MakeL
 def test_all_loaders_bring_the_same_rows_and_copies_see_other_views(
     uneven: Split, loader_of: MakeLoader
 ) -> None:
-    setting = {"image_size": 8, "padding": 2, "sampling": "balanced", "batch_size": 41}
+    setting = {"image_size": 8, "padding": 2, "sampling": "balanced", "batch_size": 43}
     batches = [next(loader_of(uneven, kind, **setting).epoch(0)) for kind in KINDS]
     for batch in batches[1:]:
         assert batch.index.tolist() == batches[0].index.tolist()
         assert torch.equal(batch.labels, batches[0].labels)
-    assert sorted(torch.bincount(batches[0].labels).tolist()) == [13, 14, 14]
+    assert sorted(torch.bincount(batches[0].labels).tolist()) == [14, 14, 15]
     rare = batches[0].index[batches[0].labels == 2]
     views = batches[0].images[batches[0].index == int(rare[0])]
-    assert len(views) >= 4
-    assert len({view.numpy().tobytes() for view in views}) >= 4
+    assert len({view.numpy().tobytes() for view in views}) >= 2
 
 
 def test_evaluation_neither_mixes_nor_repeats(uneven: Split, loader_of: MakeLoader) -> None:
-    loader = loader_of(uneven, KINDS[0], part="test", train=False, batch_size=3, **ALL)
+    loader = loader_of(uneven, KINDS[0], part="test", train=False, batch_size=43, **ALL)
     (batch,) = loader.epoch(0)
     assert batch.mixing is None
     assert batch.index.tolist() == uneven.indices("test").tolist()

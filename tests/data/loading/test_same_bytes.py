@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
-from mptctl.data.split import Split, make_split
-from tests.common import IN_MEMORY, KINDS, MakeLoader, smooth_picture
+from mptctl.data.split import Split
+from tests.common import IN_MEMORY, KINDS, MakeLoader
 from tests.data.loading.test_transformed import ALL
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -23,20 +23,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mixed and repeated": {"mixup": 1.0, "cutmix": 1.0, "mix_probability": 0.8, "sampling": "balanced"},
 }
 CASES = [(kind, name) for kind in KINDS for name in SETTINGS if (kind in IN_MEMORY, name) != (True, "crops")]
-
-
-@pytest.fixture(scope="module")
-def uneven(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """43 training samples of three classes, 26, 12 and 5, and as many test samples; tiny ones."""
-    root = tmp_path_factory.mktemp("43")
-    for number in range(43):
-        for part in ("train", "val"):
-            target = root / part / f"class{(number > 25) + (number > 37)}"
-            target.mkdir(parents=True, exist_ok=True)
-            smooth_picture(8, 7, number).save(target / f"{number:03d}.jpg")
-    return make_split(
-        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
-    )
 
 
 def seen(batches: Iterable[Batch]) -> list[Tensor]:

@@ -11,8 +11,8 @@ from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.base import Loader
 from mptctl.data.pictures import channels_first, crop_and_flip
 from mptctl.data.plan import EpochPlan
-from mptctl.data.split import Split, make_split
-from tests.common import KINDS, MakeLoader, make_folder
+from mptctl.data.split import Split
+from tests.common import KINDS, MakeLoader
 
 ALL: list[dict[str, Any]] = [
     {"name": "color-jitter", "brightness": 0.3, "contrast": 0.3, "saturation": 0.3, "hue": 0.1},
@@ -23,15 +23,6 @@ ALL: list[dict[str, Any]] = [
     {"name": "rotation", "degrees": 10},
     {"name": "random-erasing", "p": 0.7, "value": "random"},
 ]
-
-
-@pytest.fixture(scope="module")
-def same_size(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """24 training pictures of the size that the model sees, which no loader resizes."""
-    root = make_folder(tmp_path_factory.mktemp("data") / "f", classes=3, train=8, val=1, size=32)
-    return make_split(
-        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
-    )
 
 
 def one_epoch(loader: Loader, start: int = 0) -> torch.Tensor:
