@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -12,7 +13,7 @@ from mptctl.cli.messages import warn
 from mptctl.cli.options import columns_by_role
 from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
-from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
+from mptctl.data.class_labels import label_classes, notes_on_class_labels, read_class_labels
 from mptctl.data.listing.image_folder import find_part_folders
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.requests import DivisionSettings, SplitSettings
@@ -20,7 +21,7 @@ from mptctl.data.listing.table import ROLES
 from mptctl.data.packing.records import warn_of_incomplete_copy
 from mptctl.data.picture_kinds import find_passed_over
 from mptctl.data.places import Place, find_place
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split, make_split, save_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.data.split_summary import SplitSummary, list_identical, summarise
 from mptctl.errors import UsageError, visible
@@ -47,15 +48,19 @@ def split_pictures(asked: SplitSettings) -> None:
     if place.root is not None:
         warn(warn_of_incomplete_copy(place.root, "then split with --overwrite"))
     is_kept = (asked.run_root / SPLIT_NAME).exists() and not asked.overwrite
-    # Read before the split is made: a file that is refused leaves no split behind.
-    labels_in_file = {} if asked.class_labels is None else read_class_labels(asked.class_labels)
-    split = _make_or_load(asked, place, columns)
-    notes_on_labels: list[str] = []
-    if asked.class_labels is not None:
-        labels, notes_on_labels = choose_class_labels(labels_in_file, split.classes.names, asked.class_labels)
-        split = label_classes(split, labels)
+    notes: list[str] = []
+    if asked.class_labels is None:
+        split = _make_or_load(asked, place, columns)
+    else:
+        names = read_class_labels(asked.class_labels)
+        label = partial(label_classes, names=names, path=asked.class_labels)
+        split = _make_or_load(asked, place, columns, label)
+        if is_kept:
+            split = label(split)
+            save_split(split)
+        notes = notes_on_class_labels(split, names)
     summary = summarise(split, kept=is_kept)
-    summary = summary.model_copy(update={"notes": [*summary.notes, *notes_on_labels]})
+    summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     _print_pictures_apart(split, summary)
     if asked.report is not None:
         _write_page(asked.report, split, summary)
@@ -94,7 +99,12 @@ def _refuse_unused_flags(asked: SplitSettings, place: Place) -> None:
         raise UsageError(f"--label-key: {asked.source} has no tar shards; leave this flag out")
 
 
-def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -> Split:
+def _make_or_load(
+    asked: SplitSettings,
+    place: Place,
+    columns: dict[str, str],
+    finish: Callable[[Split], Split] = lambda split: split,
+) -> Split:
     """Make the split of a place, or load the one that is there; print bad pictures before the error on them.
 
     Raises:
@@ -119,6 +129,7 @@ def _make_or_load(asked: SplitSettings, place: Place, columns: dict[str, str]) -
                 overwrite=asked.overwrite,
                 download=asked.download,
                 progress=progress,
+                finish=finish,
                 **division,
             )
     except BadPictures as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from mptctl.data.split import Split, save_split
+from mptctl.data.split import Split
 from mptctl.errors import UsageError, some
 from mptctl.files import read_text
 
@@ -40,48 +40,35 @@ def read_class_labels(path: Path) -> dict[str, str]:
     return names
 
 
-def choose_class_labels(
-    names: Mapping[str, str], classes: Sequence[str], path: Path
-) -> tuple[dict[str, str], list[str]]:
-    """Choose the readable names of a split's classes.
+def label_classes(split: Split, names: Mapping[str, str], path: Path) -> Split:
+    """Return a split with readable names of its classes, in place of earlier ones.
 
     Args:
+        split: the split.
         names: as `read_class_labels` returns them, perhaps with ids of other classes.
-        classes: class ids of the split.
         path: the file of the names, for the message.
-
-    Returns:
-        The name of each class by id, and notes on classes without a name, and on ids of no class.
 
     Raises:
         UsageError: no id is a class of the split.
     """
-    labels = {label: names[label] for label in classes if names.get(label)}
+    classes = split.classes.names
+    labels = {label: names[label] for label in classes if label in names}
     if not labels:
         raise UsageError(
             f"{FLAG} {path}: none of its {len(names):,} ids is a class of the split, such as "
             f"{some(classes, 1)}; write ids as split.json has them"
         )
+    return replace(split, file=split.file.model_copy(update={"class_labels": labels}))
+
+
+def notes_on_class_labels(split: Split, names: Mapping[str, str]) -> list[str]:
+    """Notes on the classes of a split that have no readable name, and on named ids of no class."""
+    labels = split.file.class_labels or {}
     notes = []
-    if without := [label for label in classes if label not in labels]:
+    if without := [label for label in split.classes.names if label not in labels]:
         verb = "has no name and is" if len(without) == 1 else "have no name and are"
         notes.append(f"{some(without)} {verb} shown by id")
     if unknown := len(names) - len(labels):
         noun = "id of the file is no class" if unknown == 1 else "ids of the file are no classes"
         notes.append(f"{unknown:,} {noun} of the split")
-    return labels, notes
-
-
-def label_classes(split: Split, labels: Mapping[str, str]) -> Split:
-    """Write readable names of classes into the split of a run root, and return the split with them.
-
-    Args:
-        split: the split of the run root.
-        labels: names by class id; they replace all earlier names.
-
-    Raises:
-        StorageError: the split cannot be written.
-    """
-    named = replace(split, file=split.file.model_copy(update={"class_labels": dict(labels)}))
-    save_split(named)
-    return named
+    return notes

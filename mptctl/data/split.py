@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -116,6 +116,7 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     overwrite: bool = False,
     download: bool = False,
     progress: Progress = tell_nobody,
+    finish: Callable[[Split], Split] = lambda split: split,
     **division: Any,
 ) -> Split:
     """Divide a source into old and new classes and into parts, and write the split to ``run_root``.
@@ -131,6 +132,7 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
         verify: as of `Checks`.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
         progress: told how many files are checked.
+        finish: completes a new split before it is written; its errors leave no split behind.
         division: further fields of `SplitRequest`.
 
     Raises:
@@ -167,14 +169,16 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     if source not in EMBEDDED:
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
         identical = find_identical(manifest, verify=verify, array=array, progress=progress)
-    split = build_split(
-        manifest,
-        request,
-        run_root,
-        verify=verify,
-        quarantined=listed.problems,
-        identical=identical,
-        groups=groups,
+    split = finish(
+        build_split(
+            manifest,
+            request,
+            run_root,
+            verify=verify,
+            quarantined=listed.problems,
+            identical=identical,
+            groups=groups,
+        )
     )
     if not save_split(split, replaces=overwrite):  # another process has written one meanwhile
         return _keep_or_refuse(load_split(run_root), request, verify)

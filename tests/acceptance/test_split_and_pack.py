@@ -75,6 +75,12 @@ SPLITS = [
         "--class-labels a.txt: ",
         before=written("a.txt", "0 zero\n7\n"),
     ),
+    Case(
+        "split digits --run-root new --class-labels a.txt",
+        2,
+        "none of its 1 ids is a class of the split, such as 0",
+        before=written("a.txt", "zero 0\n"),
+    ),
     Case("split photos --run-root new --val-fraction 0.99", 4, "no training picture is left of 4 classes"),
     Case("split digits --run-root new --download", 2, "--download"),
     Case("split photos --run-root new --data-root empty", 2, "photos holds the pictures itself"),

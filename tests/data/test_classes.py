@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptctl.data.class_labels import choose_class_labels, label_classes, read_class_labels
+from mptctl.data.class_labels import label_classes, notes_on_class_labels, read_class_labels
 from mptctl.data.classes import ClassSplit, columns_for, label_map, split_classes
-from mptctl.data.split import load_split, make_split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.data.split import make_split, save_split
+from mptctl.errors import CheckpointError
 
 
 @pytest.mark.parametrize(
@@ -88,49 +88,35 @@ def test_classes_that_do_not_match_are_named() -> None:
         columns_for(["a", "x"], ["a", "c"], "old")
 
 
-CLASSES = ("n01641577", "n01644900", "n01440764")
-
-
-def read_and_choose(path: Path) -> tuple[dict[str, str], list[str]]:
-    """Read a file, and choose the names of these classes from it."""
-    return choose_class_labels(read_class_labels(path), CLASSES, path)
+DIGITS = "0 zero\n1\tone, or unity\n\n" + "".join(f"{digit} digit\n" for digit in range(2, 10))
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("text", "names", "notes"),
     [
-        ("map.txt", "n01641577 bullfrog, Rana catesbeiana\nn01644900 tailed frog\nn01440764 tench\n"),
-        ("map.tsv", "n01641577\tbullfrog, Rana catesbeiana\nn01644900\ttailed frog\n\nn01440764\ttench\n"),
+        (DIGITS, {"0": "zero", "1": "one, or unity", "9": "digit"}, []),
+        (
+            DIGITS.replace("9 digit", "17 dozen"),
+            {"0": "zero"},
+            ["9 has no name and is shown by id", "1 id of the file is no class of the split"],
+        ),
     ],
 )
-def test_ids_and_names_are_read(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    labels, notes = read_and_choose(tmp_path / name)
-    assert labels == {
-        "n01641577": "bullfrog, Rana catesbeiana", "n01644900": "tailed frog", "n01440764": "tench"
-    }  # fmt: skip
-    assert notes == []
-
-
-def test_what_is_missing_or_unknown_is_noted(tmp_path: Path) -> None:
-    (tmp_path / "map.txt").write_text("n01641577 crane\nn01644900 crane\nn09999999 car\n")
-    assert read_and_choose(tmp_path / "map.txt")[1] == [
-        "n01440764 has no name and is shown by id",
-        "1 id of the file is no class of the split",
-    ]
-    (tmp_path / "map.txt").write_text("frog n01641577\n")
-    with pytest.raises(UsageError, match="none of its 1 ids is a class of the split, such as n01641577"):
-        read_and_choose(tmp_path / "map.txt")
+def test_names_of_classes_are_read_and_what_is_missing_or_unknown_is_noted(
+    tmp_path: Path, text: str, names: dict[str, str], notes: list[str]
+) -> None:
+    (tmp_path / "map.txt").write_text(text)
+    read = read_class_labels(tmp_path / "map.txt")
+    split = label_classes(make_split("digits", run_root=tmp_path), read, tmp_path / "map.txt")
+    assert split.file.class_labels is not None
+    assert names.items() <= split.file.class_labels.items()
+    assert notes_on_class_labels(split, read) == notes
 
 
 def test_names_change_neither_the_split_nor_its_fingerprint(tmp_path: Path) -> None:
-    split = make_split("digits", run_root=tmp_path)
-    before = load_split(tmp_path)
-    label_classes(split, {"0": "zero"})
-    after = load_split(tmp_path)
+    before = make_split("digits", run_root=tmp_path)
+    save_split(label_classes(before, {"0": "zero"}, tmp_path))
+    after = make_split("digits", run_root=tmp_path)
     assert after.file.class_labels == {"0": "zero"}
-    assert before.file.class_labels is None
     assert after.fingerprint == before.fingerprint
     assert after.classes.names == before.classes.names
-    kept = make_split("digits", run_root=tmp_path)
-    assert kept.file.class_labels == {"0": "zero"}
