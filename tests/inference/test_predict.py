@@ -16,6 +16,7 @@ from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.evaluate import compare
 from mptctl.inference.forward import forward
 from mptctl.inference.named_models import NamedModels, load_predictions
+from mptctl.inference.predict import make_test_picture_reader
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
@@ -244,3 +245,7 @@ def test_autocast_computes_in_fewer_bits_and_answers_in_float32(split: Split) ->
     assert reduced.dtype == torch.float32
     assert not torch.equal(full, reduced)
     assert torch.equal(reduced, reduced.bfloat16().float())
+
+
+def test_a_sample_that_the_split_does_not_have_has_no_picture(split: Split) -> None:
+    assert make_test_picture_reader(split)("nowhere") is None
