@@ -168,3 +168,8 @@ def test_the_first_of_many_chosen_samples_are_found_in_the_order_of_their_ids_as
         pairing = pair({"old": model, "new": model})
         assert list(pairing.by_id(chosen, 50).items()) == wanted[:50]
         assert list(pairing.by_id(chosen).items()) == wanted
+    # Samples with logits have other numbers.
+    scored = build_predictions("m", ids, ids % 3, logits=np.eye(3, dtype=np.float32)[ids % 3])
+    pairing = pair({"old": scored, "new": scored})
+    assert list(pairing.by_id(chosen)) == sorted(pairing.by_id(chosen))
+    assert list(pairing.by_id(chosen, 50)) == list(pairing.by_id(chosen))[:50]
