@@ -254,15 +254,6 @@ def test_row_75_in_python() -> None:
         report.gate(max_rel_nfr=0.9)
 
 
-def test_row_75_a_rule_of_a_gate_file_on_a_label_that_old_never_predicts(
-    tmp_path: Path, mptctl: CommandLine
-) -> None:
-    (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 20}\nmust_keep: {ids: [s6, s120]}\n")
-    done = mptctl("evaluate", *of_two_ages(tmp_path), "--gate", tmp_path / "gate.yaml", "--json")
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "1 ids are of new classes, which cannot flip (s120)" in done.stderr
-
-
 def test_row_76_a_setting_of_another_criterion(tmp_path: Path, trained: Path, mptctl: CommandLine) -> None:
     from mptctl.methods import build_criterion
 

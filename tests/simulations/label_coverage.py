@@ -27,6 +27,7 @@ from mptctl.evaluation.labels.sampling import (
 )
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.statistics import sequence_interval
+from tests.simulations.table import Table, percent
 
 TAIL = 0.025
 TRAFFIC = (2_000, 1_000_000)
@@ -72,33 +73,22 @@ def main() -> int:
     streams = parser.parse_args().streams
     worst = {"once": Wrong(0, 0, 0), "any": Wrong(0, 0, 0)}
     print(f"{streams:,} streams each; wrong in % of streams: this traffic, such traffic, pass at the limit")
-    print("  samples  differ %  flips %  strata  looks    this    such  passed")
-    for each, looks in product(settings(), worst):
-        wrong = count_wrong(each, looks, streams)  # type: ignore[arg-type]
+    table = Table("samples", "differ, %", "flips, %", "strata", "looks", "this", "such", "passed")
+    for *each, looks in product(TRAFFIC, DISAGREEMENT, FLIPS, (1, 3), worst):
+        setting = Setting(*each)
+        wrong = count_wrong(setting, looks, streams)  # type: ignore[arg-type]
         worst[looks] = Wrong(*map(max, worst[looks], wrong))
-        setting = f"{each.total:>9,}  {100 * each.disagreement:>8g}  {100 * each.flips:>7g}  {each.strata:>6}"
-        print(f"{setting}  {looks:<5}  {'  '.join(_percent(share) for share in wrong)}", flush=True)
+        shares = percent(setting.disagreement, 1), percent(setting.flips, 0)
+        table.row(setting.total, *shares, setting.strata, looks, *map(percent, wrong))
     for looks, wrong in worst.items():
-        print(f"largest, looks {looks}: {', '.join(_percent(share) for share in wrong)}")
-    errors = (100 * math.sqrt(share * (1 - share) / streams) for share in (0.05, 0.025))
-    print(f"standard error at 5 %, at 2.5 %: {', '.join(f'{error:.2f}' for error in errors)}")
+        print(f"largest, looks {looks}: {', '.join(map(percent, wrong))}")
+    errors = (math.sqrt(share * (1 - share) / streams) for share in (0.05, 0.025))
+    print(f"standard error at 5 %, at 2.5 %: {', '.join(map(percent, errors))}")
+    print(f"all labels, a look at each of {GROWING:,} samples")
+    table = Table("rate, %", "wrong", "passed")
     for rate in RATES:
-        shares = ", passed ".join(_percent(share) for share in count_wrong_growing(rate, streams))
-        print(
-            f"all labels, a look at each of {GROWING:,} samples, rate {100 * rate:g} %: wrong {shares}",
-            flush=True,
-        )
+        table.row(percent(rate, 1), *map(percent, count_wrong_growing(rate, streams)))
     return 0
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:>6.2f}"
-
-
-def settings() -> Iterator[Setting]:
-    """All settings."""
-    for total, disagreement, flips, strata in product(TRAFFIC, DISAGREEMENT, FLIPS, (1, 3)):
-        yield Setting(total, disagreement, flips, strata)
 
 
 def count_wrong(setting: Setting, looks: Looks, streams: int) -> Wrong:

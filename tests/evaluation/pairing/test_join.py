@@ -15,7 +15,8 @@ from pyarrow import parquet
 
 from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
-from mptctl.evaluation.reading.predictions import read_predictions
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from tests.evaluation.files import WRITERS, write
 
 NAMES = ["cat", "dog", "emu", "it's", "日本"]
@@ -155,3 +156,20 @@ def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(
         )
     with pytest.raises(DataError, match=rf"old\.parquet: {named}"):
         compare(*(read_predictions(tmp_path / f"{name}.parquet") for name in ("old", "new")))
+
+
+def test_the_first_of_many_chosen_samples_are_found_in_the_order_of_their_ids_as_text(tmp_path: Path) -> None:
+    n, rng = 300_000, np.random.default_rng(0)
+    ids = rng.permutation(n)
+    file = write(tmp_path / "m.parquet", id=ids, label=ids % 3, pred=ids % 3)
+    chosen = np.flatnonzero(rng.random(n) < 0.2)
+    wanted = sorted((str(ids[number]), int(number)) for number in chosen)
+    for model in (read_predictions(file), build_predictions("m", ids, ids % 3, ids % 3)):
+        pairing = pair({"old": model, "new": model})
+        assert list(pairing.by_id(chosen, 50).items()) == wanted[:50]
+        assert list(pairing.by_id(chosen).items()) == wanted
+    # Samples with logits have other numbers.
+    scored = build_predictions("m", ids, ids % 3, logits=np.eye(3, dtype=np.float32)[ids % 3])
+    pairing = pair({"old": scored, "new": scored})
+    assert list(pairing.by_id(chosen)) == sorted(pairing.by_id(chosen))
+    assert list(pairing.by_id(chosen, 50)) == list(pairing.by_id(chosen))[:50]

@@ -43,12 +43,6 @@ def test_stored_logits_are_mapped_and_compressed_ones_read(tmp_path: Path) -> No
         np.testing.assert_array_equal(found, LOGITS)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_the_first_maximum_wins_a_tie(dtype: type) -> None:
-    logits = np.array([[1, 2, 2], [3, 3, 3], [0, -1, 0]], dtype=dtype)
-    assert first_maximum(logits, "x").tolist() == [1, 0, 0]
-
-
 @pytest.mark.parametrize("pred", [[1, 0], [0, 1]])
 def test_a_pred_beside_logits_is_their_first_maximum_also_where_two_tie(pred: list[int]) -> None:
     logits = np.array([[1.0, 1.0], [2.0, 0.0]])

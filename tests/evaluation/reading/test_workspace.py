@@ -1,4 +1,4 @@
-"""Memory, disk and arrays of a comparison: limits that hold, a folder that is always removed, a light start."""
+"""Memory and disk of a comparison: limits that hold, a folder that is always removed, a light start."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from mptctl.errors import StorageError, UsageError
-from mptctl.evaluation.reading.columns import BLOCK, number_array, text_array
 from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_memory_limit, workspace
 from mptctl.files.scratch import MARK, PREFIX
 
@@ -122,13 +119,3 @@ def test_a_signal_leaves_nothing_in_the_temporary_folder(
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (code, "mptctl: stopped\n")
     assert list(temporary.iterdir()) == []
-
-
-def test_arrays_are_those_of_pyarrow() -> None:
-    text = np.array(["", "0", "-1", "猫", "a\tb"] * (BLOCK // 4))
-    assert text_array(text).equals(pa.array(text, pa.string()))
-    numbers = np.arange(20, dtype=np.int64)[::2]  # strided: memory that cannot be shared as it is
-    assert number_array(numbers).equals(pa.array(numbers))
-    assert len(text_array(np.array([], dtype=str))) == len(number_array(numbers[:0])) == 0
-    with pytest.raises(UnicodeEncodeError):
-        text_array(np.array(["\ud800"]))
