@@ -57,7 +57,7 @@ def bench_kernel(
         device: a GPU.
         rows, classes, dtypes: every combination of these is a size.
         repeats: number of timed runs, of which the median counts.
-        say: told what is under way.
+        say: called with what is under way.
 
     Raises:
         UsageError: the device is no GPU.

@@ -61,7 +61,7 @@ def bench_loader(  # one for each flag of `bench loader`
         repeats: number of runs of each row.
         seconds: length of a run.
         device: where batches go; None: the first GPU, or the CPU without one.
-        say: told what is under way.
+        say: called with what is under way.
 
     Raises:
         DataError: no pictures in the folder, or bad ones.

@@ -114,7 +114,7 @@ def make_runners(
         rows: some of `ROWS`.
         device: where batches go.
         scratch: folder for decoded pictures.
-        say: told the speed with each number of workers.
+        say: called with the speed with each number of workers.
 
     Returns:
         The runners, and by name of each other row the reason why it is left out.
@@ -165,7 +165,7 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
     Args:
         name: one of `DATALOADERS`.
         plan: gives the pictures, and how they are augmented.
-        say: told the speed with each number of workers.
+        say: called with the speed with each number of workers.
     """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
 

@@ -23,7 +23,7 @@ def find_pictures(root: Path | None, folder: Path, say: Say) -> Path:
     Args:
         root: folder with ``train/CLASS/*``, or None: pictures are generated.
         folder: where pictures are written; does not exist yet.
-        say: told what is under way.
+        say: called with what is under way.
     """
     if root is not None:
         return root

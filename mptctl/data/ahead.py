@@ -63,7 +63,7 @@ def map_chunks(
         total: how many numbers there are.
         chunk: how many are done in one go.
         what: name of the work, for ``progress``.
-        progress: told how many numbers are done.
+        progress: shows how many numbers are done.
         threads: number of threads; 0: the number of usable cores.
         begin: called at the beginning of each thread.
     """

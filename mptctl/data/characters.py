@@ -53,7 +53,7 @@ _NOISE = (0.02, 0.09)  # standard deviation, of the whole range
 _CREASE = 0.5  # pixels: half the width of a line across the picture at most
 _CHUNK = 1024  # pictures that are drawn at once, few enough for the processor's cache
 
-# Fields of the random numbers, as of `random_keys`; the split uses lower ones with the same seed.
+# Fields of the random numbers (see `random_keys`); the split uses lower ones with the same seed.
 _FIRST_FIELD = 1000
 _NOISE_FIELD = 2000
 
@@ -163,7 +163,7 @@ def _draw_rows(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.in
     """Draw (n, SIZE, SIZE, 3) pictures.
 
     Args:
-        distances: as of `_compute_glyph_distances`.
+        distances: see `_compute_glyph_distances`.
         rows: (n,) rows of the pictures in the source.
         labels: (n,) classes of these rows.
         seed: seed of the drawing.

@@ -35,7 +35,7 @@ def make_unlabelled_split(
         root: a folder, with pictures at any depth; or a table of paths below its folder; or a pattern of tar
             shards. Hidden files do not count. In a folder, pictures of kinds that are not read are bad.
         class_names: names of the classes that a model knows. Every label of the split is 0, without meaning.
-        verify, on_bad, progress: as of `read_source`.
+        verify, on_bad, progress: see `read_source`.
 
     Returns:
         The split, all of whose pictures are in the test part, and one line for each bad picture. In a folder

@@ -58,7 +58,7 @@ def find_identical(
         manifest: the pictures; those of the part BAD are left out.
         verify: ``header`` compares bytes of files, ``decode`` decoded pixels.
         array: (M, H, W, 3) uint8 pictures of a source that is one array; None for files.
-        progress: told how many pictures are compared.
+        progress: shows how many pictures are compared.
 
     Returns:
         (M,) number of the set of each picture; -1 for a picture without a twin.
@@ -89,10 +89,10 @@ def describe_identical(
     """Count the sets of identical pictures, and list those across parts or labels; None without any set.
 
     Args:
-        identical: (M,) as of `find_identical`.
+        identical: (M,) what `find_identical` returned.
         manifest: the pictures.
         parts: (M,) part of each picture; those of the manifest do not count.
-        verify: how pictures were compared, as of `find_identical`.
+        verify: how pictures were compared; see `find_identical`.
     """
     rows = np.flatnonzero(identical >= 0)
     if not len(rows):
@@ -123,7 +123,7 @@ def choose_copies(
     """Choose copies to keep out, so that no picture is in two parts, and none trains with two labels.
 
     Args:
-        identical: (M,) as of `find_identical`.
+        identical: (M,) what `find_identical` returned.
         labels: (M,) class of each picture.
         parts: (M,) part of each picture.
 
@@ -177,7 +177,7 @@ def _find_sets(
         rows: rows of the manifest that are compared.
         columns: (M,) each; only rows that are equal in all of them are compared by content.
         content: returns the bytes of a row that count, in any thread.
-        progress: told how many contents are read.
+        progress: shows how many contents are read.
 
     Returns:
         (M,) number of the set of each row; -1 for a row without a twin, or not in ``rows``.

@@ -29,7 +29,7 @@ def find_groups(
         (M,) names of groups, "" for an empty cell; None without groups.
 
     Raises:
-        DataError: as of `read_groups`.
+        DataError: see `read_groups`.
     """
     if column is None:
         return None

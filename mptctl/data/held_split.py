@@ -87,7 +87,7 @@ def relocate(split: Split, data_root: Path | None) -> Split:
 
     Raises:
         UsageError: the source is embedded.
-        DataError: the folder does not hold the pictures of the split, as of `move_manifest`.
+        DataError: the folder does not hold the pictures of the split; see `move_manifest`.
     """
     if data_root is None:
         return split

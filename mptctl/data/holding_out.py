@@ -71,7 +71,7 @@ def hold_out(
     Args:
         manifest: the M pictures; stays as it is.
         fraction: share of each class's training rows, from 0 to below 1; rounded to the nearest row.
-        seed, field: seed and field of the random numbers, as of `random_keys`.
+        seed, field: seed and field of the random numbers; see `random_keys`.
         groups: (M,) name of each picture's group; None: without groups.
         part: the part that chosen rows get.
 
@@ -174,7 +174,7 @@ def hold_out_groups(
         labels: (n,) class of each picture.
         groups: (n,) name of each picture's group; a picture with "" is a group by itself.
         fraction: share of each class, from 0 to below 1.
-        seed, field: seed and field of the random order, as of `random_keys`; the place of a group in it
+        seed, field: seed and field of the random order (see `random_keys`); the place of a group in it
             depends on these and its name alone.
 
     Returns:

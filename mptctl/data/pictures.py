@@ -86,7 +86,7 @@ def resize_shorter_side(picture: Tensor, resize: int, interpolation: Interpolati
     Args:
         picture: (H, W, 3) uint8.
         resize: shorter side, in pixels.
-        interpolation: as of `resize_picture`.
+        interpolation: see `resize_picture`.
 
     Returns:
         (h, w, 3) uint8.

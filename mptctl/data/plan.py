@@ -156,7 +156,7 @@ class EpochPlan:
         Args:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, in any order.
-            copies: as of `views`.
+            copies: see `views`.
         """
         if not self.data.transforms:
             return None

@@ -69,9 +69,9 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
     Args:
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         root: data folder; not used for the embedded sources.
-        verify, on_bad: as of `Checks`.
+        verify, on_bad: see `Checks`.
         download: True fetches CIFAR if it is not there; torchvision compares its checksum.
-        progress: told how many files are checked.
+        progress: shows how many files are checked.
         seed: seed of the drawing of ``characters``.
         cache_dir: folder in which the drawn characters are kept for `load_array`; None: they are not kept.
         needs_test: False accepts an image folder that has only ``train/``.
@@ -122,12 +122,12 @@ def scan_listed(
         source: ``table`` or ``webdataset``.
         place: the table, or a pattern or folder of shards.
         root: folder that paths or shards are below.
-        columns, labelled: as of `list_table`.
-        label_key: as of `list_shards`.
+        columns, labelled: see `list_table`.
+        label_key: see `list_shards`.
         checks: how each picture is checked.
 
     Raises:
-        UsageError, DataError: as of `list_table`, `list_shards` and `check_listing`.
+        UsageError, DataError: see `list_table`, `list_shards` and `check_listing`.
     """
     if source == "table":
         listing = list_table(Path(place), root, columns, labelled=labelled)
@@ -140,7 +140,7 @@ def count_source(source: Source, root: Path | None) -> SourceSize:
     """Count classes and pictures of a source, before any are held out; no picture is opened.
 
     Args:
-        source: as of `read_source`.
+        source: see `read_source`.
         root: data folder; only an image folder needs one.
 
     Raises:
@@ -241,7 +241,7 @@ def _make_array_manifest(
 
 
 def _read_cifar_part(source: str, root: Path, *, train: bool) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Read the pictures and labels of one part of CIFAR; errors as of `read_cifar`."""
+    """Read the pictures and labels of one part of CIFAR; errors: see `read_cifar`."""
     dataset = _open_cifar(source, root, train=train)
     return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
 

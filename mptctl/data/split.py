@@ -93,7 +93,7 @@ class Split:
         return decode_row(self.manifest, index).numpy()
 
     def moved_to(self, root: Path) -> Split:
-        """Return the split with its pictures in another folder, unwritten; errors as of `move_manifest`."""
+        """Return the split with its pictures in another folder, unwritten; errors: see `move_manifest`."""
         manifest = move_manifest(self.manifest, root)
         request = self.file.request.model_copy(update={"data_root": str(root)})
         file = with_table(self.file.model_copy(update={"request": request}), manifest)
@@ -127,11 +127,11 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
         source: name of the source.
         run_root: folder for ``split.json``, the manifest and further columns.
         data_root: folder of the data; None for the embedded sources.
-        val_fraction: share of each class's training pictures to hold out; None: as of `choose_val_fraction`.
+        val_fraction: share of each class's training pictures to hold out; None: see `choose_val_fraction`.
         metadata: file with the column of groups; None: the source has it.
-        verify: as of `Checks`.
+        verify: see `Checks`.
         overwrite, download: replace an existing split; fetch CIFAR if it is not there.
-        progress: told how many files are checked.
+        progress: shows how many files are checked.
         finish: completes a new split before it is written; its errors leave no split behind.
         division: further fields of `SplitRequest`.
 
@@ -264,14 +264,14 @@ def build_split(
         manifest: the pictures, with parts TRAIN, TEST, BAD, and perhaps VAL.
         request: the arguments of `split`.
         run_root: folder that the split belongs to.
-        verify: as of `make_split`.
+        verify: see `make_split`.
         quarantined: one line for each picture of the part BAD.
-        identical: as of `find_identical`; None: pictures were not compared.
+        identical: see `find_identical`; None: pictures were not compared.
         groups: (M,) name of each picture's group; None: without groups.
 
     Raises:
         UsageError: the source has no such classes.
-        DataError: a class has no training picture left, or as of `keep_out_torn_groups`.
+        DataError: a class has no training picture left, or as in `keep_out_torn_groups`.
     """
     classes = split_classes(
         manifest.class_names,
@@ -309,7 +309,7 @@ def split_of(
     quarantined: Sequence[str],
     duplicates: Duplicates | None = None,
 ) -> Split:
-    """Make the split of a manifest with its final parts and classes; arguments as of `build_split`."""
+    """Make the split of a manifest with its final parts and classes; arguments: see `build_split`."""
     file = SplitFile(
         request=request,
         class_names=list(classes.names),

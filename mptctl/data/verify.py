@@ -84,7 +84,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def check_path(path: str, verify: Verify) -> CheckedFile:
-    """Check one picture file, in any thread; arguments and errors as of `check_file`.
+    """Check one picture file, in any thread; arguments and errors: see `check_file`.
 
     Warnings are not silenced: the caller runs all threads within one `without_warnings`.
     """
@@ -111,11 +111,11 @@ def check_stream(stream: IO[bytes], name: str, verify: Verify, size: int, mtime:
     Args:
         stream: a seekable stream of the picture's bytes.
         name: name of the picture, with its suffix.
-        verify: as of `check_file`.
+        verify: see `check_file`.
         size, mtime: number of bytes, and nanoseconds of the last change.
 
     Raises:
-        DataError: as of `check_file`.
+        DataError: see `check_file`.
     """
     try:
         if size == 0:
@@ -167,9 +167,9 @@ def check_pictures(
     Args:
         total: number of pictures.
         look: checks the picture of a row, in any thread; raises DataError for a bad one.
-        verify: as of `check_file`.
+        verify: see `check_file`.
         threads: number of threads; 0: the number of usable cores.
-        progress: told how many pictures are done.
+        progress: shows how many pictures are done.
 
     Raises:
         UsageError: ``verify`` is ``decode``, and the second decoder is not installed.

@@ -53,7 +53,7 @@ class TrimmedConv2d(nn.Conv2d):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """input: (B, in_channels, H, W) -> (B, out_channels, H', W'), as of `nn.Conv2d`."""
+        """input: (B, in_channels, H, W) -> (B, out_channels, H', W'); see `nn.Conv2d`."""
         # Not on a GPU, where the gain was not measured; not in a graph that is traced for other programs.
         if input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input)

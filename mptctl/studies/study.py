@@ -79,7 +79,7 @@ def run_study(
         request: the study.
         on_update: called with the board every `LOOK_EVERY` seconds, and whenever a run begins or ends.
         log: called with lines of progress.
-        progress: told how many files are checked while a split is made.
+        progress: shows how many files are checked while a split is made.
 
     Raises:
         UsageError, NonFiniteError: another study writes into the run root, or a run could not be trained.

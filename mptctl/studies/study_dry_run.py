@@ -120,11 +120,8 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     if len(known) == len(request.seeds):
         return known
     found = content.find(request.data_root)
-    if (
-        found.table_or_shards is not None
-        or content.old_classes is not None
-        or content.test_fraction is not None
-    ):
+    needs_split = (found.table_or_shards, content.old_classes, content.test_fraction)
+    if any(setting is not None for setting in needs_split):
         with scratch_folder() as scratch:
             seed = request.seeds[0]
             made = make_splits(content, scratch, [seed], request.data_root)

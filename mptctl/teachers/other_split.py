@@ -30,7 +30,7 @@ def check_teacher_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> 
 
 
 def _check_teacher(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
-    """Return the warning for one teacher, or None; errors as of `check_teacher_splits`."""
+    """Return the warning for one teacher, or None; errors: see `check_teacher_splits`."""
     if meta.split_fingerprint in (None, split.fingerprint):
         return None
     of_teacher = _split_beside(path, meta)

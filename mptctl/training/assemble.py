@@ -49,7 +49,7 @@ def assemble(
         request: the run.
         device: where the run computes.
         group: the workers of the run.
-        progress: told how many pictures are decoded when the run is opened.
+        progress: shows how many pictures are decoded when the run is opened.
 
     Raises:
         UsageError: the request is refused by `check_request`, a model, a loader, a budget of flips or the

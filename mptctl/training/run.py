@@ -85,7 +85,7 @@ def make_student(
     Args:
         recipe: of the run.
         model: on its device.
-        method, wrapped, teachers, group: as of `Student`; by default the model is not wrapped, and alone.
+        method, wrapped, teachers, group: see `Student`; by default the model is not wrapped, and alone.
 
     Raises:
         UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.

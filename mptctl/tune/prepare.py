@@ -40,7 +40,7 @@ def measure_baseline(
         request: the search.
         points: settings of all trials; None where they are not known.
         log: called with notes on the choice of loaders and caches.
-        progress: told how many pictures are decoded.
+        progress: shows how many pictures are decoded.
 
     Returns:
         The report of the search before its first trial, with the trials of an earlier search.

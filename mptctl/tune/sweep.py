@@ -39,7 +39,7 @@ def sweep(
         request: the search.
         on_update: called with the report whenever a trial changes.
         log: called with lines of progress.
-        progress: told how many pictures are decoded before the first trial.
+        progress: shows how many pictures are decoded before the first trial.
 
     Raises:
         UsageError: there is no validation part, a setting is not valid, or the folder is in use.

@@ -44,7 +44,7 @@ class TrialPlan:
         reference: validation error of the reference.
         samples_old: number of validation samples of old classes.
         max_er_increase: limit on the increase of error, a fraction; None with a limit on NFR.
-        data_root: as of `TuneRequest`.
+        data_root: see `TuneRequest`.
     """
 
     recipe: Recipe

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mptctl.data.class_labels import label_classes, notes_on_class_labels, read_class_labels
 from mptctl.data.classes import ClassSplit, columns_for, label_map, split_classes
 from mptctl.data.split import make_split, save_split
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def _index_classes(
 
     Args:
         counts: number of rows of each label.
-        known: as of `classify_rows`. A label that it does not have gets no index.
+        known: see `classify_rows`. A label that it does not have gets no index.
     """
     digits = [label for label in counts if label.removeprefix("-").isdecimal()]
     # Not "007" or "-0", which stand for no index.

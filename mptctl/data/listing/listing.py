@@ -189,11 +189,11 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
 
     Args:
         listing: the pictures, in the order of the manifest.
-        verify, on_bad, progress: as of `Checks`.
+        verify, on_bad, progress: see `Checks`.
 
     Raises:
         BadPictures: ``on_bad`` is ``fail``, and some row or picture is bad.
-        UsageError: as of `check_pictures`.
+        UsageError: see `check_pictures`.
     """
     checked = _check_rows(listing, verify, progress)
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]

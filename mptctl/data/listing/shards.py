@@ -49,14 +49,14 @@ def list_shards(
     picture and a damaged shard become rows with a problem.
 
     Args:
-        place: the shards, as of `list_files`.
+        place: the shards; see `list_files`.
         root: folder that the shards are below.
         label_key: key of the label in each ``.json``, or `TEXT_KEY`; None: ``.cls`` or ``label``.
-        progress: told how many shards are done.
+        progress: shows how many shards are done.
         labelled: False ignores labels and parts, and makes all pictures one class.
 
     Raises:
-        DataError: as of `list_files`, `find_part_words` and `classify_rows`, or a shard cannot be read.
+        DataError: see `list_files`, `find_part_words` and `classify_rows`, or a shard cannot be read.
     """
     paths = list_files(place, ".tar")
     names = [os.path.relpath(path, root) for path in paths]
@@ -172,7 +172,7 @@ def _find_label(
         descriptor: descriptor of the open shard.
         sample: its members, by suffix.
         fields: fields of its .json.
-        label_key: as of `list_shards`.
+        label_key: see `list_shards`.
 
     Returns:
         The label and None, or "" and what is wrong.

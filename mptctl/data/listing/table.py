@@ -31,7 +31,7 @@ def list_table(
 
     Raises:
         UsageError: ``columns`` names a column that the table does not have.
-        DataError: the table cannot be read, or has no column of paths or of labels; or as of `classify_rows`.
+        DataError: the table cannot be read, or has no column of paths or of labels; or as in `classify_rows`.
     """
     cells, lines = _read_parquet(place) if place.suffix.lower() == ".parquet" else _read_csv(place)
     needed = ("path", "label") if labelled else ("path",)
@@ -153,7 +153,7 @@ def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
         raise DataError(f"{path}: line {reader.line_num}: {error}; repair it") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-    return {name: [row[place] for row in rows] for place, name in enumerate(header)}, line_numbers
+    return {name: [row[column] for row in rows] for column, name in enumerate(header)}, line_numbers
 
 
 def _read_parquet(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:

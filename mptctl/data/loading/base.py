@@ -207,7 +207,7 @@ class Loader(ABC):
         Only a batch with transforms on a CPU is prepared ahead, in threads.
 
         Args:
-            pictures, transforms: as of `prepare`.
+            pictures, transforms: see `prepare`.
             finish: makes the batch of the prepared pictures.
         """
         if transforms is None or pictures.device.type != "cpu":

@@ -24,7 +24,7 @@ def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progres
     Args:
         plan: which pictures are read, and how.
         cache_dir: folder for decoded pictures; None: ``cache`` below the split's run root.
-        progress: told how many pictures are decoded while the resident loader decodes.
+        progress: shows how many pictures are decoded while the resident loader decodes.
 
     Raises:
         UsageError: the recipe names a loader that cannot serve this plan on this machine.

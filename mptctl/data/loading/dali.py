@@ -93,7 +93,7 @@ class DaliLoader(Loader):
         return self.start_preparing(pictures, job.transforms, partial(self.make_batch, job))
 
     def _run_jobs(self, pipeline: Any) -> Iterator[tuple[BatchJob, Tensor]]:
-        """Yield each job with its pictures out of the pipeline; errors as of `_run_pipeline`."""
+        """Yield each job with its pictures out of the pipeline; errors: see `_run_pipeline`."""
         while True:
             try:
                 (pictures,) = self._run_pipeline(pipeline)

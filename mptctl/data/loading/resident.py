@@ -110,7 +110,7 @@ class ResidentLoader(Loader):
         return torch.from_numpy(pictures.reshape(-1, size, size, 3))
 
     def _gather_on_gpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
-        """Cut (B, S, S, 3) uint8 windows on the GPU; arguments as of `_gather_on_cpu`.
+        """Cut (B, S, S, 3) uint8 windows on the GPU; arguments: see `_gather_on_cpu`.
 
         One small copy to the GPU, which does not wait for what runs there, says where.
         """
@@ -139,7 +139,7 @@ def load_resident_pictures(
     Args:
         plan: which pictures, and their size.
         cache_dir: folder for the file; it is not used for a source that is one array.
-        progress: told how many pictures are decoded.
+        progress: shows how many pictures are decoded.
 
     Raises:
         DataError: a file is gone, changed since split, or damaged.

@@ -70,10 +70,10 @@ class ThreadedLoader(Loader):
                 picture = crop_and_flip(picture, plan.data, views, row)
             else:
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
-            place = slice(rows.start + row, rows.start + row + 1)
+            one = slice(rows.start + row, rows.start + row + 1)
             if out.dtype == torch.uint8:
-                out[place] = picture
+                out[one] = picture
             elif job.transforms is None:
-                out[place] = self.normalise(picture)
+                out[one] = self.normalise(picture)
             else:
-                out[place] = self.prepare(picture[None], job.transforms[place])
+                out[one] = self.prepare(picture[None], job.transforms[one])

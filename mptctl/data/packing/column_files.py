@@ -88,7 +88,7 @@ def _open_arrow_file(path: Path, part: str, features: Mapping[str, Any]) -> Colu
 
 
 def open_arrow_files(folder: Path, part: str) -> list[ColumnFile]:
-    """Open the Arrow files of one folder, in order; arguments as of `open_parquet_file`.
+    """Open the Arrow files of one folder, in order; arguments: see `open_parquet_file`.
 
     Raises:
         DataError: a file is missing or damaged, or the rows are those of another set in another order.

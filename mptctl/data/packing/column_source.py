@@ -36,11 +36,11 @@ def list_parquet(place: str, named: Mapping[str, str]) -> PackSource:
     """List the pictures inside Parquet files; no picture is read.
 
     Args:
-        place: the files, as of `list_files`.
-        named: as of `list_pictures_in_tables`.
+        place: the files; see `list_files`.
+        named: see `list_pictures_in_tables`.
 
     Raises:
-        UsageError, DataError: as of `list_files`, `find_part_words` and `list_pictures_in_tables`.
+        UsageError, DataError: see `list_files`, `find_part_words` and `list_pictures_in_tables`.
     """
     paths = list_files(place, ".parquet")
     names = [os.path.relpath(path, root_folder_of(place)) for path in paths]
@@ -54,10 +54,10 @@ def list_arrow(place: str, named: Mapping[str, str]) -> PackSource:
 
     Args:
         place: the folder.
-        named: as of `list_pictures_in_tables`.
+        named: see `list_pictures_in_tables`.
 
     Raises:
-        UsageError, DataError: as of `list_pictures_in_tables`.
+        UsageError, DataError: see `list_pictures_in_tables`.
         DataError: a file that describes the folder is missing or damaged, or names an unknown part.
     """
     folder = Path(place)
@@ -85,7 +85,7 @@ def list_pictures_in_tables(files: Sequence[ColumnFile], named: Mapping[str, str
 
     Raises:
         UsageError: ``named`` names a column that does not exist.
-        DataError: the files have different columns, or as of `find_columns` and `classify_rows`.
+        DataError: the files have different columns, or as in `find_columns` and `classify_rows`.
         BadPictures: rows have no usable label, part or id.
     """
     columns = find_columns(files[0].schema, files[0].features, named, str(files[0].path))
@@ -121,7 +121,7 @@ def _read_pictures(
         files: the files, in the order of the rows.
         starts: (len(files) + 1,) first row of each file in the source, and the number of all rows.
         image: name of the column of pictures.
-        rows: as of `PackSource.readings`.
+        rows: see `PackSource.readings`.
     """
     wanted = set(rows)
     for file, start, end in zip(files, starts, starts[1:], strict=False):

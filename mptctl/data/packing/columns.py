@@ -114,7 +114,7 @@ def _check_picture_column(field: pa.Field, where: str) -> bool:
     column_type = field.type
     if str(column_type) in _BYTES:
         return False
-    names: list[str] = [column_type.field(place).name for place in range(column_type.num_fields)]
+    names: list[str] = [column_type.field(index).name for index in range(column_type.num_fields)]
     if "bytes" in names and str(column_type.field("bytes").type) in _BYTES:
         return "path" in names
     raise DataError(

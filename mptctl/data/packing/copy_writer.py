@@ -75,7 +75,7 @@ def remove_outdated(
     """Remove files that earlier calls wrote and that do not stay, and files that a kill left half written.
 
     Args:
-        out, source, plan: as of `find_kept`.
+        out, source, plan: see `find_kept`.
         before: records of all pictures that earlier calls wrote.
         kept: records of those that stay.
 
@@ -107,7 +107,7 @@ def _refuse_foreign_files(
     """Refuse a copy with shards or pictures that are neither planned nor written by earlier calls.
 
     Args:
-        out, plan: as of `find_kept`.
+        out, plan: see `find_kept`.
         folders: the class folders of the copy.
         written: names of the files that earlier calls wrote.
 
@@ -153,7 +153,7 @@ def write_picture_table(out: Path, source: PackSource, files: Mapping[int, Packe
     """Write ``pictures.csv`` and ``classes.txt`` into a copy, if ids or further columns need a table.
 
     Args:
-        out, source: as of `find_kept`.
+        out, source: see `find_kept`.
         files: records of all pictures in the copy, by row.
     """
     has_ids = any(file.id for file in files.values())
@@ -183,7 +183,7 @@ class ShardWriter:
     A shard gets its name when all its pictures are in it; with a bad one it is left out.
 
     Args:
-        out, source, plan: as of `find_kept`.
+        out, source, plan: see `find_kept`.
     """
 
     def __init__(self, out: Path, source: PackSource, plan: Sequence[Planned]) -> None:

@@ -98,7 +98,7 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     Args:
         request: the source, and the form of the copy; an empty ``kind`` is recognised.
         out: folder of the copy: a new folder, or one that an earlier call with the same request began.
-        progress: told how many pictures are done.
+        progress: shows how many pictures are done.
 
     Raises:
         UsageError: source and ``out`` lie one in the other, or ``out`` holds something else.
@@ -190,7 +190,7 @@ def _copy_pictures(
         source: the pictures.
         plan: where each goes.
         kept: records by row of pictures that are in the copy.
-        progress: told how many pictures are done.
+        progress: shows how many pictures are done.
 
     Returns:
         Records of the pictures that were copied, and what is wrong with bad ones, both by row.
@@ -256,14 +256,8 @@ def _pack_picture(
         return _Done(row, problem=str(error))
     if folder is not None:
         write_atomically(folder / path, content)
-    file = PackedFile(
-        path,
-        source_bytes=len(original.content),
-        source_mtime=original.mtime,
-        packed_bytes=len(content),
-        how=how,
-        id="" if source.ids[row] == path else source.ids[row],
-    )
+    own_id = "" if source.ids[row] == path else source.ids[row]
+    file = PackedFile(path, len(original.content), original.mtime, len(content), how, id=own_id)
     return _Done(row, file, content)
 
 

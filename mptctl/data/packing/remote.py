@@ -146,7 +146,7 @@ class Store:
         Args:
             objects: the objects.
             folder: folder of the files, whose paths in it are those below the address.
-            progress: told how many files are done.
+            progress: shows how many files are done.
 
         Raises:
             DataError: an object cannot be fetched, or its bytes are not what the store says.
@@ -161,7 +161,7 @@ class Store:
             progress("fetching files", number + 1, len(objects))
 
     def _fetch_file(self, stored: StoredObject, path: Path) -> None:
-        """Copy one object into a file, with several attempts; errors as of `fetch`."""
+        """Copy one object into a file, with several attempts; errors: see `fetch`."""
         fault = ""
         for _ in range(_ATTEMPTS):
             digest, size = hashlib.md5(usedforsecurity=False), 0

@@ -56,8 +56,8 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> PackSource:
             chunk = rows[start : start + CHUNK]
             fetch = cache(partial(store.read, tuple(pictures[row] for row in chunk)))
             yield [
-                Reading(row, partial(_take, fetch, place, pictures[row].changed))
-                for place, row in enumerate(chunk)
+                Reading(row, partial(_take, fetch, index, pictures[row].changed))
+                for index, row in enumerate(chunk)
             ]
 
     return PackSource(
@@ -72,6 +72,6 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> PackSource:
     )
 
 
-def _take(fetch: Callable[[], list[bytes | str]], place: int, changed: int) -> Original:
+def _take(fetch: Callable[[], list[bytes | str]], index: int, changed: int) -> Original:
     """Return one of the objects that are fetched together, with its last change."""
-    return original_of(fetch()[place], changed)
+    return original_of(fetch()[index], changed)

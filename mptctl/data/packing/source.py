@@ -104,7 +104,7 @@ def original_of(content: bytes | str, mtime: int = 0) -> Original:
 
 
 def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSource:
-    """List the pictures of an image folder, whose paths are the ids; DataError as of `list_folder`."""
+    """List the pictures of an image folder, whose paths are the ids; errors: see `list_folder`."""
     root = Path(place)
     listing = list_folder(root, needs_test=False)
     notes = find_passed_over(root, find_part_folders(root)).lines()
@@ -112,7 +112,7 @@ def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSour
 
 
 def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
-    """List the pictures of a table; ``named`` and errors as of `list_table`."""
+    """List the pictures of a table; ``named`` and errors: see `list_table`."""
     listing = list_table(Path(place), None, named)
     digest = hashlib.blake2b(Path(place).read_bytes(), digest_size=16).hexdigest()
     ids = listing.column(listing.id_name)
@@ -133,7 +133,7 @@ def list_shard_pictures(place: str, named: Mapping[str, str]) -> PackSource:
 
 
 def _make_source(listing: Listing, advice: str, **fields: Any) -> PackSource:
-    """Make the source of a listing; further fields, and errors as of `refuse_bad_rows`."""
+    """Make the source of a listing; further fields, and errors: see `refuse_bad_rows`."""
     paths = listing.column("path")
     refuse_bad_rows(listing.describe_problems(listing.problems()), len(listing), advice)
 

@@ -10,7 +10,7 @@ import numpy as np
 from mptctl.evaluation.bias.sweep import BiasSteps, count_steps, find_gaps
 from mptctl.evaluation.paired_bootstrap import BoolArray, FloatArray, IntArray, WrongByBias
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.reading.logits import row_blocks
+from mptctl.evaluation.reading.logits import best_among, row_blocks
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,14 @@ class ValidationSamples:
     @cached_property
     def answers(self) -> WrongByBias:
         """The new model's wrong answers at every bias taken off the logits of new classes."""
-        columns = {is_new: np.flatnonzero(self.is_new == is_new) for is_new in (False, True)}
-        logit, column = {}, {}
-        for is_new, places in columns.items():
-            logit[is_new] = np.full(len(self), -np.inf)
-            column[is_new] = np.zeros(len(self), dtype=np.int64)
-            for rows in row_blocks(self.logits):
-                if places.size:
-                    best = places[self.logits[rows][:, places].argmax(axis=1)]
-                    column[is_new][rows] = best
-                    logit[is_new][rows] = np.take_along_axis(self.logits[rows], best[:, None], axis=1)[:, 0]
-        gap = find_gaps(logit[True], logit[False], column[False] < column[True])
-        return WrongByBias(gap, column[True] != self.truth, column[False] != self.truth)
+        old_columns, new_columns = np.flatnonzero(~self.is_new), np.flatnonzero(self.is_new)
+        old_logit, new_logit = np.empty(len(self)), np.empty(len(self))
+        old_column, new_column = np.empty_like(self.truth), np.empty_like(self.truth)
+        for rows in row_blocks(self.logits):
+            old_logit[rows], old_column[rows] = best_among(self.logits[rows], old_columns)
+            new_logit[rows], new_column[rows] = best_among(self.logits[rows], new_columns)
+        gap = find_gaps(new_logit, old_logit, old_column < new_column)
+        return WrongByBias(gap, new_column != self.truth, old_column != self.truth)
 
     def counts(self, bias: float) -> tuple[int, int]:
         """Count errors and negative flips, in this order, once a bias is taken off new classes' logits."""

@@ -78,10 +78,10 @@ def _fill_bins(
     confidence: NDArray[np.float64], right: NDArray[np.bool_], edges: NDArray[np.float64]
 ) -> list[Bin]:
     """Put (N,) samples into the bins between some edges, with mean confidence and accuracy of each bin."""
-    place = place_in_bins(confidence, edges)
-    n = np.bincount(place, minlength=edges.size - 1)
-    confidence_sums = np.bincount(place, weights=confidence, minlength=n.size)
-    right_counts = np.bincount(place, weights=right, minlength=n.size)
+    bin_of = place_in_bins(confidence, edges)
+    n = np.bincount(bin_of, minlength=edges.size - 1)
+    confidence_sums = np.bincount(bin_of, weights=confidence, minlength=n.size)
+    right_counts = np.bincount(bin_of, weights=right, minlength=n.size)
     return [
         Bin(
             low=float(edges[i]),

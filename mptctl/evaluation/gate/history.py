@@ -135,7 +135,7 @@ def read_history(path: Path) -> History:
     """Read a history; errors as `read_entries`."""
     entries = read_entries(path)
     looks = [entry for entry in entries if isinstance(entry, Look)]
-    first = {look.draw: place for place, look in reversed([*enumerate(looks)])}
+    first = {look.draw: index for index, look in reversed([*enumerate(looks)])}
     return History(
         releases=[entry for entry in entries if isinstance(entry, Release)],
         looks=sorted(looks, key=lambda look: first[look.draw]),
@@ -189,7 +189,7 @@ def append_release(path: Path, release: Release | Look, *, named: bool = False) 
         named: somebody chose the tag, so only an entry with the same tag is the same.
 
     Returns:
-        None where the entry was appended; else the place, from 1, of the same entry.
+        None where the entry was appended; else the number, from 1, of the same entry.
 
     Raises:
         DataError: the history is damaged or too large.
@@ -198,9 +198,9 @@ def append_release(path: Path, release: Release | Look, *, named: bool = False) 
     """
     with locked_folder(path.parent):
         earlier = read_entries(path) if path.exists() else []
-        for place, other in enumerate(earlier, 1):
+        for number, other in enumerate(earlier, 1):
             if other.fingerprint == release.fingerprint and (not named or other.tag == release.tag):
-                return place
+                return number
         content = path.read_bytes() if path.exists() else b""
         end = b"" if not content or content.endswith(b"\n") else b"\n"
         with writing(path) as stream:

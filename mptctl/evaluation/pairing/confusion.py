@@ -84,12 +84,12 @@ class Confusion:
         right = self._sums(self.truth, self.truth == self.answer)
         return np.flatnonzero((self.by_class > 0) & (right == 0))
 
-    def _sums(self, places: IntArray, chosen: NDArray[np.bool_] | None = None) -> IntArray:
-        """(V,) sums of `n` by place, over all entries or the chosen ones."""
+    def _sums(self, classes: IntArray, chosen: NDArray[np.bool_] | None = None) -> IntArray:
+        """(V,) sums of `n` by the class of each entry, over all entries or the chosen ones."""
         size = 1 + int(max(self.truth.max(initial=0), self.answer.max(initial=0)))
         sums = np.zeros(size, dtype=np.int64)
         kept = slice(None) if chosen is None else chosen
-        np.add.at(sums, places[kept], self.n[kept])
+        np.add.at(sums, classes[kept], self.n[kept])
         return sums
 
 
@@ -156,9 +156,9 @@ def _most_frequent_wrong_answers(confusion: Confusion) -> tuple[IntArray, IntArr
     """(V,) the most frequent wrong answer to each class, -1 where there is none, and (V,) how often it is."""
     size = len(confusion.by_class)
     wrong = confusion.truth != confusion.answer
-    pairs, place = np.unique(confusion.truth[wrong] * size + confusion.answer[wrong], return_inverse=True)
+    pairs, pair_of = np.unique(confusion.truth[wrong] * size + confusion.answer[wrong], return_inverse=True)
     n = np.zeros(len(pairs), dtype=np.int64)
-    np.add.at(n, place, confusion.n[wrong])
+    np.add.at(n, pair_of, confusion.n[wrong])
     order = np.argsort(n, kind="stable")  # the last entry of a class is its most frequent one
     answers, counts = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int64)
     answers[pairs[order] // size] = pairs[order] % size
@@ -167,21 +167,21 @@ def _most_frequent_wrong_answers(confusion: Confusion) -> tuple[IntArray, IntArr
 
 
 def _cycles(following: IntArray) -> list[list[int]]:
-    """List the cycles of at least two places, each from its smallest one, when each place has one follower.
+    """List the cycles of at least two indices, each from its smallest one, when each index has one follower.
 
     Args:
-        following: (V,) the place that follows each; -1 for none, and never the place itself.
+        following: (V,) the index that follows each; -1 for none, and never the index itself.
     """
     seen, found = np.zeros(len(following), dtype=np.bool_), []
     for start in np.flatnonzero(following >= 0).tolist():
         path: list[int] = []
-        place = start
-        while place >= 0 and not seen[place]:
-            seen[place] = True
-            path.append(place)
-            place = int(following[place])
-        if place in path:
-            cycle = path[path.index(place) :]
+        index = start
+        while index >= 0 and not seen[index]:
+            seen[index] = True
+            path.append(index)
+            index = int(following[index])
+        if index in path:
+            cycle = path[path.index(index) :]
             smallest = cycle.index(min(cycle))
             found.append(cycle[smallest:] + cycle[:smallest])
     return sorted(found)
@@ -273,7 +273,7 @@ def never_right_warnings(confusion: Confusion, names: Sequence[str]) -> list[str
         confusion: of the old model, over samples of old classes.
         names: the name of each class, by its number.
     """
-    classes = [names[place] for place in confusion.never_right().tolist()]
+    classes = [names[index] for index in confusion.never_right().tolist()]
     if not confusion.right or not classes:
         return []
     many = "1 class" if len(classes) == 1 else f"{len(classes):,} classes"

@@ -49,8 +49,8 @@ def same_content(pairing: Pairing) -> bool:
         return False
     if old.logits is None or new.logits is None:
         return True
-    place = {label: i for i, label in enumerate(new.classes)}
-    columns = [place[label] for label in old.classes]
+    new_column = {label: column for column, label in enumerate(new.classes)}
+    columns = [new_column[label] for label in old.classes]
     first, second = pairing.rows["old"], pairing.rows["new"]
     return all(
         np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.join import Pairing
-from mptctl.evaluation.reading.logits import row_blocks
+from mptctl.evaluation.reading.logits import best_among, row_blocks
 
 FloatArray = NDArray[np.float64]
 
@@ -20,9 +20,9 @@ class Scores:
     Attributes:
         confidence: (N,) softmax probability of the answer.
         old_logit: (N,) largest logit among old classes; minus infinity where the model knows none.
-        old_answer: (N,) the old class with this logit, as its place in the vocabulary.
+        old_answer: (N,) the old class with this logit, as its index in the vocabulary.
         new_logit: (N,) largest logit among the other classes; minus infinity where the model knows none.
-        new_answer: (N,) the class with this logit, as its place in the vocabulary.
+        new_answer: (N,) the class with this logit, as its index in the vocabulary.
         old_first: (N,) True where the column of `old_answer` comes first, so that it wins a tie.
     """
 
@@ -41,25 +41,17 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
         return None
     n = len(model)
     order = pairing.rows[role]  # (N,) the row of each sample in the file, in which logits are read
-    place = {label: i for i, label in enumerate(pairing.vocabulary)}
-    label_of_column = np.array([place[label] for label in model.classes], dtype=np.int64)
+    index_of = {label: index for index, label in enumerate(pairing.vocabulary)}
+    label_of_column = np.array([index_of[label] for label in model.classes], dtype=np.int64)
     is_old = np.array([label in old_classes for label in model.classes], dtype=np.bool_)
+    old_columns, new_columns = np.flatnonzero(is_old), np.flatnonzero(~is_old)
 
-    confidence = np.empty(n)
-    old_logit, old_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
-    new_logit, new_column = np.full(n, -np.inf), np.zeros(n, dtype=np.int64)
-    groups = (
-        (np.flatnonzero(is_old), old_logit, old_column),
-        (np.flatnonzero(~is_old), new_logit, new_column),
-    )
+    confidence, old_logit, new_logit = np.empty(n), np.empty(n), np.empty(n)
+    old_column, new_column = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     for rows in row_blocks(model.logits):
         block = np.asarray(model.logits[rows], dtype=np.float64)
-        for columns, best_logit, best_column in groups:
-            if columns.size:
-                part = block[:, columns] if columns.size < block.shape[1] else block
-                best = part.argmax(axis=1)
-                best_column[rows] = columns[best]
-                best_logit[rows] = np.take_along_axis(part, best[:, None], axis=1)[:, 0]
+        old_logit[rows], old_column[rows] = best_among(block, old_columns)
+        new_logit[rows], new_column[rows] = best_among(block, new_columns)
         largest = np.maximum(old_logit[rows], new_logit[rows])[:, None]
         with np.errstate(over="ignore"):  # a difference that overflows is infinite
             confidence[rows] = 1 / np.exp(block - largest).sum(axis=1)

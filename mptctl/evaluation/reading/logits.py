@@ -19,6 +19,25 @@ def row_blocks(logits: NDArray[Any]) -> list[slice]:
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
 
 
+def best_among(
+    block: NDArray[Any], columns: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Find the largest logit of each row among some columns, and its column, the first of equal ones.
+
+    Args:
+        block: (n, C) logits.
+        columns: ascending; without any, the largest logit is minus infinity, and its column 0.
+
+    Returns:
+        (n,) logits, and (n,) columns.
+    """
+    if not columns.size:
+        return np.full(len(block), -np.inf), np.zeros(len(block), dtype=np.int64)
+    part = block[:, columns] if columns.size < block.shape[1] else block
+    best = part.argmax(axis=1)
+    return np.take_along_axis(part, best[:, None], axis=1)[:, 0], columns[best]
+
+
 def confidences(logits: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n,) the softmax probability of the largest logit in n rows of (N, C) logits."""
     found = []

@@ -119,8 +119,8 @@ def order_columns(
         raise DataError(f"{name}: two of its columns have one name; name each by its class")
     for names in lists:
         if set(names) == set(columns):
-            place = {column: i for i, column in enumerate(columns)}
-            return values[:, [place[each] for each in names]], names
+            index_of = {column: index for index, column in enumerate(columns)}
+            return values[:, [index_of[name_of_class] for name_of_class in names]], names
     known = {each for names in lists for each in names}
     if lists and not (some and known.issuperset(columns)):
         unknown = sorted(set(columns) - known)
