@@ -188,24 +188,27 @@ def hold_out_groups(
     pairs, pair_counts = np.unique(group.astype(np.int64) * num_classes + labels, return_counts=True)
     pair_groups, pair_labels = np.divmod(pairs, num_classes)
     starts = np.searchsorted(pair_groups, np.arange(len(names) + 1)).tolist()
-    total = np.bincount(labels).astype(np.float64)
-    wanted, sizes = (fraction * total).tolist(), total.tolist()
+    classes, counts = pair_labels.tolist(), pair_counts.tolist()
+    # By class: its pictures, how many are to be held out, and how many are.
+    sizes = np.bincount(labels).astype(np.float64).tolist()
+    wanted = [fraction * size for size in sizes]
     held = [0.0] * len(sizes)
     is_taken = np.zeros(len(names), dtype=np.bool_)
-    classes, counts = pair_labels.tolist(), pair_counts.tolist()
     order = np.argsort(random_keys(seed, 0, _hash_names(names), field), kind="stable").tolist()
     for _ in range(1 + _PASSES):
         has_changed = False
         for visited in order:
             sign = -1 if is_taken[visited] else 1
-            gain, fits = 0.0, True
+            gain = 0.0
+            leaves_some = True  # of each class
             for pair in range(starts[visited], starts[visited + 1]):
                 label = classes[pair]
                 after = held[label] + sign * counts[pair]
-                fits &= after < sizes[label]
+                leaves_some &= after < sizes[label]
                 gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
-            if fits and gain > 1e-12:  # more than an error of floating point
-                has_changed, is_taken[visited] = True, sign > 0
+            if leaves_some and gain > 1e-12:  # more than an error of floating point
+                has_changed = True
+                is_taken[visited] = sign > 0
                 for pair in range(starts[visited], starts[visited + 1]):
                     held[classes[pair]] += sign * counts[pair]
         if not has_changed:

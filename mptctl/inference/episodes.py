@@ -96,7 +96,7 @@ def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *
             batch, targets = pictures[:, start : start + BATCH], classes[:, start : start + BATCH]
             norm = w.norm(dim=2, keepdim=True)
             used = w / norm if cosine else w
-            # The gradient of the cross-entropy by the logits is softmax - targets; the rest is the chain rule.
+            # The cross-entropy has the gradient softmax - targets by the logits; the rest is the chain rule.
             error = (SCALE * batch @ used.mT).softmax(dim=2) - targets
             grad = (SCALE / batch.shape[1]) * error.mT @ batch
             if cosine:  # the derivative of w / |w|

@@ -59,7 +59,7 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
 
 
 def _with_pictures_in(root: Path, split: Split) -> Split:
-    """Return a split with its pictures in another folder, or as it is where that folder has other pictures."""
+    """Return a split with its pictures in another folder; as it is where that folder has other pictures."""
     if str(root) == split.file.request.data_root:
         return split
     try:

@@ -183,6 +183,6 @@ def _headline(chosen: Trial, trials: int) -> str:
         raise ValueError("a chosen trial has both rates")
     at_most = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
-        f"# Chosen by mptctl tune among {trials} trials, on validation samples: {chosen.name}, NFR {nfr.count} / "
-        f"{nfr.of}{at_most}, error {error.count} / {error.of}.\n"
+        f"# Chosen by mptctl tune among {trials} trials, on validation samples: {chosen.name}, NFR "
+        f"{nfr.count} / {nfr.of}{at_most}, error {error.count} / {error.of}.\n"
     )

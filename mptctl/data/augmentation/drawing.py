@@ -163,7 +163,7 @@ def _draw_from_space(
 
 
 def _draw_jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
-    """Draw the four operations of a jitter, in random order for each picture; Identity for an unused factor."""
+    """Draw the four operations of a jitter, in random order for each picture; Identity for no factor."""
     kinds: list[int] = []
     amounts: list[NDArray[np.float64]] = []
     for number, (factor, operation) in enumerate(_JITTER.items()):

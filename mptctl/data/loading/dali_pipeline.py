@@ -251,8 +251,8 @@ def shows_edges(plan: LoadPlan) -> bool:
         # The outermost pixel; an enlarged picture has the same pixels by either way.
         pixels = np.where(scale > 1, 1, 0)
     else:
-        # In stored pixels from the edge: resized pixel i has its centre at (i + 1/2) * scale, the filter reaches
-        # so far to each side, and the first pixel beyond the edge has its centre at -1/2.
+        # In stored pixels from the edge: resized pixel i has its centre at (i + 1/2) * scale, the filter
+        # reaches so far to each side, and the first pixel beyond the edge has its centre at -1/2.
         reach = 2 * np.maximum(scale, 1)
         pixels = np.where(scale == 1, 0, np.ceil((reach - 0.5) / scale - 0.5))
     # The crop leaves out as many pixels of the shorter side, at both ends together.

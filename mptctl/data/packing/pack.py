@@ -248,7 +248,7 @@ def _pack_picture(
     planned = plan[row]
     try:
         original = reading.read()
-        # The converter compares the original's suffix with its format; a name without one gets that of the format.
+        # The suffix of the original is compared with its format; a name without one gets one by its format.
         original_name = planned.path(original.content, is_copied=True)
         content, how = _convert(original.content, original_name, short_side)
         path = planned.path(content, is_copied=how == "copied")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.packing.remote import Store, StoredObject
@@ -12,61 +13,68 @@ from mptctl.data.picture_kinds import is_read
 from mptctl.errors import DataError, some
 
 
+class _Picture(NamedTuple):
+    """A picture among the objects of a store, with what its path says; ``part`` is "" outside parts."""
+
+    stored: StoredObject
+    part: str
+    class_name: str
+    file: str
+
+
 def list_remote(store: Store, objects: Sequence[StoredObject]) -> PackSource:
     """List the pictures among the objects of a store, with parts and classes by their paths.
 
     Raises:
         DataError: there is no picture, a picture lies outside class folders, or only some are in parts.
     """
-    pictures, ids, names, parts, elsewhere = [], [], [], [], []
+    pictures: list[_Picture] = []
+    elsewhere: list[str] = []
     for stored in objects:
         path = stored.path.removeprefix(store.root).strip("/")
         *folders, file = path.split("/")
         if not is_read(file):
             continue
         part = PART_WORDS.get(folders[0].lower(), "") if len(folders) == 2 else ""
-        is_in_class_folder = len(folders) == 1 or bool(part)
-        if not is_in_class_folder:
+        if part or len(folders) == 1:
+            pictures.append(_Picture(stored, part, folders[-1], file))
+        else:
             elsewhere.append(path)
-            continue
-        pictures.append(stored)
-        ids.append("/".join(filter(None, (part, folders[-1], file))))
-        names.append(folders[-1])
-        parts.append(part)
+    parts = [picture.part for picture in pictures]
     if elsewhere or not pictures or (any(parts) and not all(parts)):
         outside = f"pictures outside class folders: {some(elsewhere)}"
         problem = outside if elsewhere else "no pictures in class folders"
         raise DataError(
             f"{store.place}: {problem}; expected CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE"
         )
-    class_names = tuple(sorted(set(names)))
-    position = {name: label for label, name in enumerate(class_names)}
-    unchecked = sum(not stored.md5 for stored in pictures)
+    class_names = tuple(sorted({picture.class_name for picture in pictures}))
+    label_of = {name: label for label, name in enumerate(class_names)}
+    unchecked = sum(not picture.stored.md5 for picture in pictures)
     notes = [
         f"{unchecked:,} of {len(pictures):,} objects have no checksum: of these the length is checked alone"
     ]
 
     def stamp(row: int) -> Stamp | None:
-        size = pictures[row].size
-        return None if size is None else Stamp(size, pictures[row].changed)
+        stored = pictures[row].stored
+        return None if stored.size is None else Stamp(stored.size, stored.changed)
 
     def readings(rows: Sequence[int]) -> Iterator[list[Reading]]:
         # The first reading of a list fetches all pictures of the list.
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            fetch = cache(partial(store.read, tuple(pictures[row] for row in chunk)))
+            fetch = cache(partial(store.read, tuple(pictures[row].stored for row in chunk)))
             yield [
-                Reading(row, partial(_take, fetch, index, pictures[row].changed))
+                Reading(row, partial(_take, fetch, index, pictures[row].stored.changed))
                 for index, row in enumerate(chunk)
             ]
 
     return PackSource(
         class_names=class_names,
-        ids=ids,
-        labels=[position[name] for name in names],
+        ids=["/".join(filter(None, (part, name, file))) for _, part, name, file in pictures],
+        labels=[label_of[picture.class_name] for picture in pictures],
         parts=parts,
         notes=notes if unchecked else [],
-        where=lambda row: f"{store.place.partition('://')[0]}://{pictures[row].path}",
+        where=lambda row: f"{store.place.partition('://')[0]}://{pictures[row].stored.path}",
         stamp=stamp,
         readings=readings,
     )

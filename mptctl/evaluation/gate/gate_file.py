@@ -160,7 +160,7 @@ class GateFile(Typed):
         return self._listed
 
     def parts(self) -> list[tuple[str, LimitValues]]:
-        """The limits of the whole test set and of each slice, as fractions, each after its key in the file."""
+        """The limits of the whole test set and of each slice, as fractions, each after its key."""
         parts = [(f"{self._name}: limits: ", LimitValues(**self.limits.fractions()))]
         for number, rule in enumerate(self.slices):
             parts.append((f"{self._name}: slices[{number}]: ", LimitValues(**rule.fractions())))
@@ -243,8 +243,8 @@ class GateFile(Typed):
         undecided += [f"limits: {limit.key}" for limit, _ in self.limits.given()]
         if undecided:
             raise UsageError(
-                f"{option('gate')} {self._name}: {undecided[0]}: labels of rows whose predictions differ cannot "
-                "decide it; write limits: {max_flip_rate: 2} into a file of its own"
+                f"{option('gate')} {self._name}: {undecided[0]}: labels of rows whose predictions differ "
+                "cannot decide it; write limits: {max_flip_rate: 2} into a file of its own"
             )
         rates = [rate for rate in (flip_rate, self.limits.max_flip_rate) if rate is not None]
         if not rates:

@@ -76,8 +76,9 @@ def choose_old_classes(
             are written differently or mostly unknown (`check_spelling`).
     """
     check_counted([new])
-    warnings, silent = check_spelling([old, new]), list[str]()
+    warnings = check_spelling([old, new])
     labels = set(old.table.labels)
+    never_predicted: list[str] = []
     if given == ALL:
         chosen = frozenset(labels)
     elif given is not None:
@@ -90,9 +91,9 @@ def choose_old_classes(
     elif old.classes is not None:
         chosen = frozenset(old.classes)
     else:
-        silent = sorted(labels - set(old.table.answers))
-        chosen = frozenset(labels - set(silent))
-        others = f", and not {first(silent)}, which it never predicts" if silent else ""
+        never_predicted = sorted(labels - set(old.table.answers))
+        chosen = frozenset(labels.difference(never_predicted))
+        others = f", and not {first(never_predicted)}, which it never predicts" if never_predicted else ""
         warnings.append(
             f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts "
             f"count as old{others}; add `classes` to the file, or give {option('old-classes')}"
@@ -105,7 +106,7 @@ def choose_old_classes(
         warnings.append(
             f"{new.name} cannot predict {len(unpredictable)} classes of the test set: {first(unpredictable)}"
         )
-    return OldClasses(chosen, silent, warnings)
+    return OldClasses(chosen, never_predicted, warnings)
 
 
 def _refuse_unknown_to_new(old: Predictions, new: Predictions, old_classes: frozenset[str]) -> None:

@@ -103,7 +103,7 @@ def check_counted(models: Sequence[Predictions]) -> None:
 
 
 def _wrong_labels(model: Predictions, columns: int, others: Sequence[Predictions]) -> list[str]:
-    """List the labels beyond the columns of a model's logits that are no class, by the rules of `check_counted`."""
+    """List the labels beyond the columns of a model's logits that are no class; see `check_counted`."""
     beyond = labels_beyond(model.table.labels, columns)
     known_to_others = frozenset[str]().union(*(other.classes or () for other in others))
     if all(other.classes is not None for other in others):
@@ -186,7 +186,7 @@ def _find_clashes(
     Yields:
         At most one pair for each later name.
     """
-    # The first of the earlier names with the same holders: of names that look alike, by their look, and of all.
+    # By their holders, the first of the earlier names: of those that look alike, by their look; and of all.
     alike: dict[str, dict[frozenset[int], str]] = {}
     every: dict[frozenset[int], str] = {}
     for name in names:
@@ -214,8 +214,8 @@ def _refuse_indices(class_list: Names, labels: frozenset[str]) -> None:
     labels_are_numbers = all(NUMBER.fullmatch(name) for name in labels)
     if not classes & labels and classes_are_numbers != labels_are_numbers:
         raise DataError(
-            f"{class_list.model}: none of its {len(classes)} classes ({first(sorted(classes))}) is a label of "
-            f"the test set ({first(sorted(labels))}); write names, not places in a list"
+            f"{class_list.model}: none of its {len(classes)} classes ({first(sorted(classes))}) is a label "
+            f"of the test set ({first(sorted(labels))}); write names, not places in a list"
         )
 
 
@@ -233,7 +233,7 @@ def _check_unknown_answers(
         A warning if there are such answers.
 
     Raises:
-        DataError: such answers are misspelled labels, indices into a list, or more than `MOST` of all answers.
+        DataError: such answers are misspelled labels, indices into a list, or more than `MOST` of all.
     """
     unknown = Counter({answer: n for answer, n in model.table.answers.items() if answer not in known})
     if not unknown:
@@ -271,7 +271,7 @@ def _refuse_misspelled(model: Predictions, unknown: Counter[str], spellings: dic
 
 
 def _refuse_indices_for_names(model: Predictions, unknown: Counter[str], known: frozenset[str]) -> None:
-    """Raise DataError where unknown answers are numbers up to the number of known names, none of them a number."""
+    """Raise DataError where unknown answers are indices of the known names, none of which is a number."""
     if any(NUMBER.fullmatch(name) for name in known):
         return
     numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", normal_form(answer))]
