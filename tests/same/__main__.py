@@ -48,7 +48,7 @@ def write(folder: Path) -> None:
     warnings.simplefilter("ignore")
     import torch
 
-    from tests.same import accepted, splits_and_batches, trainings
+    from tests.same import results, splits_and_batches, trainings
     from tests.same.command import Commands
 
     torch.set_num_threads(1)
@@ -59,7 +59,11 @@ def write(folder: Path) -> None:
             splits_and_batches.write_splits,
             splits_and_batches.write_batches,
             trainings.write_trainings,
-            accepted.write_accepted,
+            trainings.write_resumed,
+            trainings.write_caches,
+            results.write_evaluations,
+            results.write_tables,
+            results.write_releases,
         ):
             began = time.monotonic()
             name = chapter.__name__.removeprefix("write_")

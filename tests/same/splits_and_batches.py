@@ -31,13 +31,19 @@ PREPARED = {
 
 
 def write_splits(commands: Commands) -> dict[str, Any]:
-    """Split each source; return what `split --json` prints, and the split's rows."""
+    """Split each source; return what `split --json` prints, the split's rows, and what is refused."""
     found: dict[str, Any] = {}
     sources = make_sources(commands.folder)
     for name, words in sources.items():
         printed = commands.must("split", *words, "--run-root", f"of-{name}", "--json")
         split = load_split(commands.folder / f"of-{name}")
         found[name] = {"printed": printed["out"], "fingerprint": split.fingerprint, "rows": _rows(split)}
+    old_classes = commands.folder / "old.txt"
+    old_classes.write_text("class2\nclass0\n")
+    given = [*sources["imagefolder"], "--old-classes", old_classes, "--run-root", "of-named", "--json"]
+    found["old classes by name"] = commands.must("split", *given)["out"]
+    found["kept"] = commands.run("split", "digits", "--run-root", "of-digits", "--json")
+    found["refused"] = commands.run("split", "characters", "--run-root", "of-digits", "--json")
     return found
 
 

@@ -1,7 +1,8 @@
-"""Ten steps of every method and of other settings, runs that are resumed, and a small ensemble."""
+"""Ten steps of every method and of other settings, resumed ones, their caches of teachers, and a small ensemble."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
@@ -45,24 +46,50 @@ def write_trainings(commands: Commands) -> dict[str, Any]:
     train("old", "train-old")
     train("ref", "train-ref", "--seed", "1")
     found["ensemble"] = commands.run("train-ensemble", "--size", "2", "--seed", "5", *SHORT, "--json")
+    start = ("--set", "method.elodi_start_epoch=0")
     for method in METHOD_NAMES:
         reference = ("--ref", "ensemble") if method.startswith("elodi") else ()
         verb = ("train-mpt", *MPT[method]) if method in MPT else ("train-baseline", method)
-        train(method, *verb, *reference, "--set", "method.elodi_start_epoch=0")
+        train(method, *verb, *reference, *start)
     for name, keys in SETTINGS.items():
         overrides = [word for key in keys for word in ("--set", key)]
         distance = "lm" if "method.lm_reduction=sum" in keys else "kl"
         train(name, "train-mpt", "--distance", distance, *overrides)
     for criterion in CRITERIA:
         train(criterion, "train-baseline", "no-treatment", "--set", f"criterion.name={criterion}")
-    # k moves in the third quarter of the epochs.
-    train("budget", "train-mpt", "--max-nfr", "45", "--set", "optim.batch_size=256")
-    for name in ("cached", "read from the cache"):
-        train(name, "train-mpt", "--cache-teachers")
-    # A run that was stopped by its length, within an epoch and at its end, is made longer.
-    for name, steps in (("within", "4"), ("end", "11")):
-        for more in (("--set", f"optim.max_steps={steps}"), ("--set", "optim.max_steps=18", "--resume")):
-            train(name, "train-mpt", "--set", "optim.schedule=step", "--set", "optim.epochs=3", *more)
+    five_epochs = ("--set", "optim.batch_size=256")  # k moves in the third quarter of the epochs
+    train("budget", "train-mpt", "--max-nfr", "45", *five_epochs)
+    return found
+
+
+def write_resumed(commands: Commands) -> dict[str, Any]:
+    """Make a run longer that was stopped by its length, within an epoch and at its end; and what is refused."""
+    constant = ("--set", "optim.schedule=step", "--set", "optim.epochs=3", *SHORT[2:])
+    found: dict[str, Any] = {}
+    for name, steps in (("within", 4), ("end", 11)):
+        commands.must("train-mpt", "--name", name, *constant, "--set", f"optim.max_steps={steps}")
+        longer = ("--set", "optim.max_steps=18", *constant)
+        found[name] = commands.run("train-mpt", "--name", name, "--resume", *longer, "--json")
+        found[f"{name}: run"] = _of_run(commands, name)
+    found["other seed"] = commands.run("train-mpt", "--name", "end", "--resume", "--seed", "9", *constant)
+    found["there already"] = commands.run("train-mpt", "--name", "end", *constant)
+    return found
+
+
+def write_caches(commands: Commands) -> dict[str, Any]:
+    """Train with cached teachers, twice; return names, questions and contents of the cache's folders."""
+    cached = ("--cache-teachers", *SHORT)
+    found: dict[str, Any] = {
+        "first": commands.must("train-mpt", "--name", "cached", *cached, "--json")["out"]
+    }
+    again = ("train-baseline", "pct-lm", "--name", "again")
+    found["second"] = commands.must(*again, "--set", "runtime.cache_precision=fp32", *cached, "--json")["out"]
+    found |= {name: _of_run(commands, name) for name in ("cached", "again")}
+    for folder in sorted((commands.folder / "runs/cache/teachers").iterdir()):
+        if folder.is_dir():
+            question = json.loads((folder / "question.json").read_text(encoding="utf-8"))
+            contents = {path.name: digest(path.read_bytes()) for path in sorted(folder.glob("*.bin"))}
+            found[folder.name] = {"question": commands.cleaned(question), **contents}
     return found
 
 
