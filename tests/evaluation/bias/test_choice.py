@@ -64,6 +64,13 @@ def test_least_flips_within_an_error_budget_is_what_trying_all_biases_finds(seed
     assert (flips, errors) == min((f, e) for e, f in tried if e <= most + 1e-9)
 
 
+def test_clopper_pearson_is_the_rate_at_which_so_few_come_up_rarely() -> None:
+    for count, total, level in [(0, 10, 0.95), (3, 50, 0.9), (49, 50, 0.975)]:
+        (bound,) = upper_bounds(np.array([count]), total, level)
+        assert binom.cdf(count, total, bound) == pytest.approx((1 - level) / 2)
+    assert upper_bounds(np.array([0, 50]), 50, 0.95).tolist() == [pytest.approx(1 - 0.025 ** (1 / 50)), 1.0]
+
+
 def test_a_model_that_meets_the_budget_and_cannot_be_improved_stays_as_it_is() -> None:
     samples = made_up(400, 0)
     logits = samples.logits.copy()
