@@ -145,6 +145,9 @@ def test_an_adjusted_model_flips_no_more_than_its_budget_on_the_validation_part(
 
 def test_imported_weights_predict_as_those_that_they_are(place: Path, mptctl: CommandLine) -> None:
     check(Case(IMPORT), place, mptctl)
+    assert ("new", "imported") in [
+        (run["run"], run["state"]) for run in check(Case("runs --json"), place, mptctl)["runs"]
+    ]
     for run in ("mpt-kl", "new"):
         check(Case(f"predict {run} photos --out of-{run}.npz"), place, mptctl)
     with np.load("of-mpt-kl.npz") as one, np.load("of-new.npz") as other:
