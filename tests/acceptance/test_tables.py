@@ -244,5 +244,9 @@ def test_a_search_writes_the_recipe_that_it_chose_or_none(place: Path, mptctl: C
         mptctl,
     )
     check(Case(line, 2, "runs/tune"), place, mptctl)
-    check(Case(f"{TUNE} --k 0 --max-er-increase -100 --name none", 3, "no recipe was written"), place, mptctl)
+    check(
+        Case(f"{TUNE} --k 0 --max-er-increase -100 --name none", 3, "no recipe was written", ("runs/none",)),
+        place,
+        mptctl,
+    )
     assert not (place / "runs/none/best.yaml").exists()
