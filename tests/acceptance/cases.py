@@ -21,7 +21,7 @@ class Case:
         line: the words after ``mptctl``, as one types them in that folder.
         code: the exit code.
         named: what the error names: a file, a flag or a key; of a success, what standard output has in it.
-        files: what is there afterwards; a refused command leaves nothing else.
+        files: what is there afterwards; a refused command and a dry run leave nothing else.
         before: called with the folder first, to damage what is in it.
     """
 
@@ -35,8 +35,8 @@ class Case:
         return f"{self.code}: {self.line}"
 
 
-# Codes of commands that wrote nothing: wrong usage, data and checkpoints. (A gate's failure is reported in files.)
-REFUSED = (2, 4, 5)
+# Codes of commands that wrote nothing but what their case names: wrong usage, a gate that fails, data and checkpoints.
+REFUSED = (2, 3, 4, 5)
 # What a refused command may leave: what it read of pictures, and models' kept predictions.
 CACHES = ("cache", "answers.npz")
 
@@ -54,18 +54,18 @@ def check(case: Case, place: Path, mptctl: CommandLine) -> Any:
     said = [line for line in done.stderr.splitlines() if line.startswith("mptctl: ")]
     assert done.returncode == case.code, (done.stderr or done.stdout)[-2000:]
     assert "Traceback" not in done.stderr
+    if case.code:
+        assert len(said) == 1, done.stderr
+        assert case.named in said[0], said[0]
     if case.code in REFUSED:
-        assert len(said) == 1, done.stderr
-        assert case.named in said[0], said[0]
-        assert [name for name in _files(place) - present if not name.startswith(case.files or "\n")] == []
+        new = [name for name in _files(place) - present if not name.startswith(case.files or "\n")]
+        assert new == [], new
         assert present <= _files(place)
-        assert not done.stdout
-    elif case.code:
-        assert len(said) == 1, done.stderr
-        assert case.named in said[0], said[0]
-    else:
+        assert not done.stdout or case.code == 3
+    elif case.code == 0:
         assert not said, done.stderr
         assert case.named in done.stdout, done.stdout
+        assert "--dry-run" not in case.line or _files(place) == present
     for name in case.files:
         assert (place / name).exists(), f"{name} is not there: {sorted(_files(place) - present)}"
     if "--json" not in case.line.split() or not done.stdout:
@@ -83,6 +83,7 @@ def _files(place: Path) -> set[str]:
 
 def put(path: Path, content: bytes) -> None:
     """Put a new file in the place of one that other tests share."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(content)
 

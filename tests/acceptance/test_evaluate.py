@@ -221,6 +221,7 @@ COMPARISONS = [
     Case(f"{FILES} --max-lost 5 --json", 3, "--max-lost"),
     Case(f"{FILES} --max-rel-nfr 20 --json", 3, "--max-rel-nfr"),
     Case(f"{FILES} --max-er-increase -60 --json", 3, "--max-er-increase"),
+    Case(f"{FILES} --max-nfr 5 --max-er-increase -60 --max-rel-nfr 500", 3, "; --max-er-increase"),
     Case(f"{FILES} --max-nfr 12 --confidence 0.95 --json", 3, "undecided"),
     Case(f"{FILES} --gate gate.yaml --metadata meta.parquet --json", 3, "test/"),
     Case("evaluate old.npz old.npz --max-nfr 5 --json", 3, "--allow-identical"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from mptctl.data.split import make_split
 from mptctl.studies.answers import run_answers
 from mptctl.studies.answers_file import no_answers, write_answers
-from tests.acceptance.cases import Case, check, cut
+from tests.acceptance.cases import Case, check, cut, written
 from tests.common import CommandLine
 
 UPDATES = "compare no-treatment mpt-kl"
@@ -27,6 +29,19 @@ def without_validation(place: Path) -> None:
         write_answers(replace(answers, val=no_answers()))
 
 
+def among_kept(place: Path) -> None:
+    shutil.copytree(place / "runs", place / "kept/one/1")
+
+
+def nothing_held_out(place: Path) -> None:
+    make_split("digits", run_root=place / "runs", val_fraction=0.0, overwrite=True)
+
+
+EARLIER = '{"sampler": "grid", "trials": [], "split_fingerprint": "0"}'
+NO_RUN = (
+    "description: x\nsplit: {source: digits}\nrecipe: digits\nupdates: []\nseeds: [1, 2]\n"
+    "old_models: [{name: ce, seeds: [1]}]\n"
+)
 CASES = [
     Case(f"{UPDATES} --json"),
     Case(UPDATES, named="mpt-kl"),
@@ -56,6 +71,8 @@ CASES = [
     Case("compare old --old ref", 5, "is no update"),
     Case("compare old", named="ECE"),
     Case("compare empty", 5, "holds no run"),
+    Case("compare kept", 5, "kept holds studies; name one of them: one", before=among_kept),
+    Case("compare kept/one --old kept/one/1/gone", 5, "--old kept/one/1/gone", before=among_kept),
     Case(f"{UPDATES} --old gone", 5, "gone"),
     Case(UPDATES, 5, "runs/mpt-kl/best.pt", before=cut("runs/mpt-kl/best.pt", 900)),
     Case(f"{UPDATES} --csv file/t.csv", 7, "file"),
@@ -73,8 +90,55 @@ CASES = [
     Case("study study.yaml --parallel 0 --run-root new", 2, "--parallel"),
     Case("study cifar100-r18 --run-root new", 2, "--data-root"),
     Case("study study.yaml --run-root new --report runs/split.json", 2, "--report"),
-    Case("study study.yaml --run-root file/new", 7, "file"),
+    *(
+        Case(
+            f"study study.yaml --run-root {root}{dry}",
+            code,
+            said,
+            before=lambda place: (place / "link").symlink_to("empty"),
+        )
+        for root, code, said in (
+            ("file", 7, "cannot be written: Not a directory"),
+            ("file/new", 7, "cannot be written: Not a directory"),
+            ("link", 2, "is a link"),
+        )
+        for dry in ("", " --dry-run")
+    ),
+    *(
+        Case(
+            f"study none.yaml --seeds 2{dry}",
+            2,
+            "none: has no run of seed 2",
+            split,
+            written("none.yaml", NO_RUN),
+        )
+        for dry, split in (("", ("runs/none/2",)), (" --dry-run", ()))
+    ),
     Case(f"{TUNE} --k 0,2 --dry-run --json"),
+    Case(f"{TUNE} --k 0,4 --distance kl,lm --dry-run", named="4 trials: mpt-kl-k0, mpt-kl-k4, mpt-lm-k0, mpt-lm-k4"),
+    Case(f"{TUNE} --dry-run", named="7 trials: mpt-kl-k0, mpt-kl-k0.5, mpt-kl-k1, "),
+    Case(f"{TUNE} --sampler optuna --trials 30 --dry-run", named="30 trials, chosen as they go"),
+    *(
+        Case(f"{TUNE} {flags}{dry}", 2, said, before=written(f"runs/tune/{name}", text))
+        for flags, said, name, text in (
+            ("", "already holds a search; go on with", "trials.json", EARLIER),
+            ("--name mpt-kl", "and no search of mptctl's", "notes", ""),
+        )
+        for dry in ("", " --dry-run")
+    ),
+    Case(f"{TUNE} --resume", 2, "trials.json: cannot be read", before=written("runs/tune/trials.json", "{}")),
+    Case(
+        f"{TUNE} --overwrite --dry-run",
+        named="7 trials",
+        before=written("runs/tune/trials.json", EARLIER),
+    ),
+    Case(TUNE, 2, "tune never looks at the test set", before=nothing_held_out),
+    Case(
+        f"{TUNE} --ray-address 127.0.0.1:1",
+        2,
+        "127.0.0.1:1: nobody answers there",
+        ("runs/tune/trials.json",),
+    ),
     Case(f"{TUNE} --k 1,x", 2, "--k"),
     Case(f"{TUNE} --k 0..8 --sampler grid", 2, "--sampler grid"),
     Case(f"{TUNE} --sampler bayes", 2, "--sampler"),
@@ -181,5 +245,9 @@ def test_a_search_writes_the_recipe_that_it_chose_or_none(place: Path, mptctl: C
         mptctl,
     )
     check(Case(line, 2, "runs/tune"), place, mptctl)
-    check(Case(f"{TUNE} --k 0 --max-er-increase -100 --name none", 3, "no recipe was written"), place, mptctl)
+    check(
+        Case(f"{TUNE} --k 0 --max-er-increase -100 --name none", 3, "no recipe was written", ("runs/none",)),
+        place,
+        mptctl,
+    )
     assert not (place / "runs/none/best.yaml").exists()

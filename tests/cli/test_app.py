@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
 from tests.common import CommandLine, command, environment
+from tests.studies.made_runs import made_seed
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = dict(shown_commands(app))
@@ -25,54 +29,64 @@ def test_the_reference_page_is_not_stale() -> None:
     )
 
 
-def test_help_names_every_verb_and_imports_nothing_heavy() -> None:
-    heavy = "torch", "torchvision", "ray", "nvidia.dali", "numpy", "pydantic", "matplotlib"
-    script = (
-        "import sys; sys.argv = ['mptctl', '--help']\n"
-        "from mptctl.cli.app import main\n"
-        "try: main()\n"
-        "except SystemExit as end: code = end.code\n"
-        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr); sys.exit(code)\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
-    )
-    assert out.returncode == 0
-    assert out.stderr.strip() == "[]"
-    assert all(f" {verb.split()[0]} " in out.stdout for verb in VERBS)
-    assert max(map(len, out.stdout.splitlines())) <= 80
-    panels = out.stdout.partition(" Start ")[2].splitlines()
+# Command lines that are read from standard input, and after each its exit code and what it must not have imported.
+IMPORTS = """
+import contextlib, json, sys
+from mptctl.cli.app import main
+for line in sys.stdin.read().splitlines():
+    words, heavy = json.loads(line)
+    sys.argv, code = ["mptctl", *words], 0
+    try: main()
+    except SystemExit as end: code = end.code or 0
+    print(json.dumps([words, code, [m for m in heavy if m in sys.modules]]), file=sys.__stderr__)
+"""
+
+
+def imported(lines: list[tuple[list[str], list[str]]], folder: Path) -> tuple[str, list[Any]]:
+    """What command lines print in one process, the lightest first, and of each its words, code and heavy modules."""
+    asked = "\n".join(json.dumps(line) for line in lines)
+    words = [sys.executable, "-c", IMPORTS]
+    out = subprocess.run(words, input=asked, capture_output=True, text=True, env=environment(), cwd=folder)
+    said = out.stderr.splitlines()
+    assert out.returncode == 0, said[-1]
+    return out.stdout, [json.loads(line) for line in said if line.startswith("[[")]
+
+
+def test_help_names_every_verb_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    heavy = ["torch", "torchvision", "ray", "nvidia.dali", "numpy", "pydantic", "matplotlib"]
+    shown, found = imported([(["--help"], heavy)], tmp_path)
+    assert found == [[["--help"], 0, []]]
+    assert all(f" {verb.split()[0]} " in shown for verb in VERBS)
+    assert max(map(len, shown.splitlines())) <= 80
+    panels = shown.partition(" Start ")[2].splitlines()
     assert not any(line.startswith("│  ") for line in panels), "a verb's line is broken"
-
-
-# Command lines in one process, the lightest first, and what it must not have imported after each.
-LIGHT = [
-    (["runs"], ["torchvision", "torch._dynamo"]),
-    (["evaluate", "old"], ["torchvision", "torch._dynamo"]),
-    # torch's optimizers import torch._dynamo.
-    (["train-baseline", "pct-kl", "--dry-run"], ["torchvision"]),
-    (["train-ref", "--set", "optim.max_steps=1"], ["torchvision"]),
-]
 
 
 def test_a_small_net_needs_no_torchvision(digits: Split, mptctl: CommandLine) -> None:
     root = ["--run-root", str(digits.run_root)]
     assert mptctl("train-old", *root, "--set", "optim.max_steps=1").returncode == 0
-    script = (
-        "import sys\n"
-        "from mptctl.cli.app import main\n"
-        f"for words, heavy in {LIGHT!r}:\n"
-        f"    sys.argv = ['mptctl', *words, *{root!r}]\n"
-        "    try: main()\n"
-        "    except SystemExit as end: code = end.code or 0\n"
-        "    print('after', code, [m for m in heavy if m in sys.modules], file=sys.stderr)\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
-    )
-    assert [line for line in out.stderr.splitlines() if line.startswith("after")] == ["after 0 []"] * 4, (
-        out.stderr
-    )
+    # torch's optimizers import torch._dynamo.
+    lines = [
+        ("runs", ["torchvision", "torch._dynamo"]),
+        ("evaluate old", ["torchvision", "torch._dynamo"]),
+        ("train-baseline pct-kl --dry-run", ["torchvision"]),
+        ("train-ref --set optim.max_steps=1", ["torchvision"]),
+    ]
+    _, found = imported([([*line.split(), *root], heavy) for line, heavy in lines], digits.run_root)
+    assert [each[1:] for each in found] == [[0, []]] * 4
+
+
+def test_a_comparison_in_a_terminal_needs_no_figures(tmp_path: Path) -> None:
+    """Nothing is imported that it does not need and that takes a fifth of a second or more."""
+    made_seed(tmp_path / "study" / "1", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    sample, logits = np.arange(300), np.random.default_rng(0).normal(size=(2, 300, 3))
+    for name, own in zip(("old", "new"), logits, strict=True):
+        np.savez(tmp_path / f"{name}.npz", id=sample, label=sample % 3, logits=own, classes=np.arange(3))
+    heavy = ["torch", "matplotlib", "jinja2", "scipy.optimize", "pandas"]
+    lines = ("evaluate old.npz new.npz", "evaluate old.npz new.npz --full", "compare study")
+    shown, found = imported([(line.split(), heavy) for line in lines], tmp_path)
+    assert [each[1:] for each in found] == [[0, []]] * 3
+    assert "NFR" in shown
 
 
 @pytest.mark.parametrize(
@@ -181,20 +195,9 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "bench kernel --rows x",
         "bench kernel --classes 1",
     ]
-    script = (
-        "import contextlib, sys\n"
-        "from mptctl.cli.app import main\n"
-        "for line in sys.stdin.read().splitlines():\n"
-        "    sys.argv = ['mptctl', *line.split()]\n"
-        "    with contextlib.suppress(SystemExit): main()\n"
-        "    if 'torch' in sys.modules: sys.exit(line)\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", script], input="\n".join(lines), capture_output=True, text=True,
-        env=environment(), cwd=tmp_path, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr.splitlines()[-1]
-    assert out.stderr.count("\n") == len(lines) - 1
+    _, found = imported([(line.split(), ["torch"]) for line in lines], tmp_path)
+    assert [each for each in found if each[2]] == []
+    assert [each[0] for each in found if not each[1]] == [["train-mpt", "--print-recipe"]]
 
 
 @pytest.mark.parametrize(

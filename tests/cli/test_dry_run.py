@@ -106,15 +106,10 @@ def test_a_dry_run_takes_what_a_partial_file_leaves_open_from_the_splits_preset(
     partial.write_text("optim: {lr: 0.05, epochs: 3}\n")
     flags = ("train-ref", "--run-root", digits_root, "--name", "new", "--dry-run")
     done = mptctl(*flags, "--recipe", partial)
-    assert done.returncode == 0, done.stderr
-    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert lines["recipe"] == str(partial)
-    assert lines["model"].endswith("pictures of 8 x 8")
-    assert ", 3 epochs, batch size 64, lr 0.05" in lines["steps"]
+    assert ", 3 epochs, batch size 64, lr 0.05" in done.stdout, done.stderr
     plan = json.loads(mptctl(*flags, "--recipe", partial, "--json").stdout)
     assert (plan["image_size"], plan["epochs"], plan["batch_size"], plan["lr"]) == (8, 3, 64, 0.05)
-    whole = json.loads(mptctl(*flags, "--json").stdout)
-    assert whole["recipe"] == "digits"
+    assert json.loads(mptctl(*flags, "--json").stdout)["recipe"] == "digits"
 
 
 def few_pictures(root: Path, count: int) -> Path:
@@ -130,21 +125,20 @@ def few_pictures(root: Path, count: int) -> Path:
 SMALL = ("--set", "data.image_size=16", "--set", "data.eval_resize=16", "--set", "runtime.device=cpu")
 
 
-@pytest.mark.parametrize("recipe", ["imagenet", "finetune"])
 def test_few_pictures_for_the_batch_bring_advice_that_names_the_preset_for_them(
-    mptctl: CommandLine, tmp_path: Path, recipe: str
+    mptctl: CommandLine, tmp_path: Path
 ) -> None:
     runs = few_pictures(tmp_path, 325)
-    done = mptctl("train-old", "--run-root", runs, "--recipe", recipe, *SMALL, "--dry-run", "--json")
-    assert done.returncode == 0, done.stderr
-    (warning,) = (note for note in json.loads(done.stdout)["notes"] if "optim.batch_size 128" in note)
-    assert warning.startswith(
-        "warning: optim.batch_size 128: an epoch of 325 training pictures has 2 steps and leaves out 69 of them; "
-        "set optim.batch_size=32"
-    )
-    assert ("--recipe finetune" in warning) == (recipe == "imagenet")
-    again = mptctl(
-        *("train-old", "--run-root", runs, "--recipe", recipe, *SMALL, "--set", "optim.batch_size=32"),
-        *("--dry-run", "--json"),
-    )
-    assert not any("leaves out" in note for note in json.loads(again.stdout)["notes"])
+
+    def notes(*flags: str) -> list[str]:
+        done = mptctl("train-old", "--run-root", runs, *SMALL, *flags, "--dry-run", "--json")
+        return [note for note in json.loads(done.stdout)["notes"] if "leaves out" in note]
+
+    for recipe in ("imagenet", "finetune"):
+        (warning,) = notes("--recipe", recipe)
+        assert warning.startswith(
+            "warning: optim.batch_size 128: an epoch of 325 training pictures has 2 steps and leaves out 69 of "
+            "them; set optim.batch_size=32"
+        )
+        assert ("--recipe finetune" in warning) == (recipe == "imagenet")
+        assert notes("--recipe", recipe, "--set", "optim.batch_size=32") == []

@@ -22,11 +22,11 @@ from tests.common import CommandLine, short_recipe
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run root with two flat models and one that is not."""
+    """A run root with two flat models."""
     root = tmp_path_factory.mktemp("figure")
     split = make_split("digits", run_root=root)
-    for name, dim in (("old", 2), ("new", 2), ("wide", 8)):
-        recipe = short_recipe(f"model.embedding_dim={dim}", "optim.max_steps=12", f"runtime.seed={len(name)}")
+    for name in ("old", "new"):
+        recipe = short_recipe("model.embedding_dim=2", "optim.max_steps=12")
         train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
     return root
 
@@ -36,37 +36,26 @@ def root(base: Path, tmp_path: Path) -> Path:
     return shutil.copytree(base, tmp_path / "runs")
 
 
-def test_it_is_written_below_the_run_root(mptctl: CommandLine, root: Path) -> None:
-    out = mptctl("figure", "embedding", "old", "new", "--run-root", root, "--device", "cpu")
-    path = root / "embedding.png"
-    assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
-    with Image.open(path) as picture:
+def texts_of(path: Path) -> set[str | None]:
+    return {text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_runs_and_classes_are_named_and_the_picture_is_the_same_each_time(
+    mptctl: CommandLine, root: Path
+) -> None:
+    words = ("figure", "embedding", "old", root / "new", "--run-root", root, "--device", "cpu")
+    for name in ("embedding.png", "a.svg", "b.svg"):
+        out = mptctl(*words, *(("--out", root / name) if name[0] != "e" else ()))
+        assert (out.returncode, out.stdout) == (0, f"{root / name}\n"), out.stderr
+    with Image.open(root / "embedding.png") as picture:
         assert picture.format == "PNG"
         assert picture.width > picture.height > 500
-
-
-def test_an_svg_names_runs_and_classes_and_is_the_same_each_time(
-    mptctl: CommandLine, root: Path, tmp_path: Path
-) -> None:
-    paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for path in paths:
-        words = ("figure", "embedding", "old", root / "new", "--out", path, "--run-root", root)
-        out = mptctl(*words, "--device", "cpu")
-        assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    tree = ElementTree.parse(paths[0])
-    texts = {text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"old", "new", "old classes", "new classes", *"0123456789"} <= texts
-
-
-def test_classes_have_their_names_for_people(mptctl: CommandLine, root: Path, tmp_path: Path) -> None:
+    assert (root / "a.svg").read_bytes() == (root / "b.svg").read_bytes()
+    assert {"old", "new", "old classes", "new classes", *"0123456789"} <= texts_of(root / "a.svg")
     head = json.loads((root / "split.json").read_text())
     (root / "split.json").write_text(json.dumps(head | {"class_labels": {"3": "three"}}))
-    path = tmp_path / "a.svg"
-    out = mptctl("figure", "embedding", "old", "--out", path, "--run-root", root, "--device", "cpu")
-    assert out.returncode == 0, out.stderr
-    texts = {text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
-    assert {"2", "three (3)"} <= texts
+    assert mptctl(*words, "--out", root / "c.svg").returncode == 0
+    assert {"2", "three (3)"} <= texts_of(root / "c.svg")
 
 
 def test_training_pictures_are_drawn_as_the_model_sees_them(mptctl: CommandLine, root: Path) -> None:
@@ -80,8 +69,6 @@ def test_training_pictures_are_drawn_as_the_model_sees_them(mptctl: CommandLine,
     mptctl("figure", "augment", *flags, "data.transforms=[]", "--out", plain)
     mptctl("figure", "augment", *flags, "data.transforms=[trivial-augment]", "--epoch", "3", "--out", other)
     assert plain.read_bytes() != other.read_bytes()
-    refused = mptctl("figure", "augment", *flags, "data.transforms=[rand]", "--out", other)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 def test_a_sheet_shows_the_first_pictures_of_an_epoch(root: Path) -> None:

@@ -22,10 +22,6 @@ def foreign(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "production.pt", tmp_path / "classes.txt"
 
 
-def flags_of(classes: Path, tmp_path: Path) -> list[object]:
-    return ["--arch", "resnet18", "--class-names", classes, "--run-root", tmp_path / "runs", "--name", "mine"]
-
-
 def test_a_module_of_lightning_is_taken_with_its_prefix(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -34,9 +30,8 @@ def test_a_module_of_lightning_is_taken_with_its_prefix(
     content = {"state_dict": {f"model.{key}": tensor for key, tensor in plain.items()}, "epoch": 3}
     torch.save(content, tmp_path / "lightning.ckpt")
     make_split("digits", run_root=tmp_path / "runs")
-    flags = flags_of(classes, tmp_path)
-    keys = ("--set", "data.image_size=32", "--set", "runtime.device=cpu")
-    out = mptctl("import", tmp_path / "lightning.ckpt", *flags, *keys)
+    flags = ("--arch", "resnet18", "--class-names", classes, "--set", "data.image_size=32", "--name", "mine")
+    out = mptctl("import", tmp_path / "lightning.ckpt", *flags, "--run-root", tmp_path / "runs")
     assert out.returncode == 0, out.stderr
     taken = load_checkpoint(tmp_path / "runs" / "mine" / "best.pt").model
     assert torch.equal(taken["conv1.weight"], plain["conv1.weight"])

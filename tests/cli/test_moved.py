@@ -29,12 +29,10 @@ def moved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs and their pictures, copied to a colleague; where they were made is gone."""
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
     shutil.copytree(folder, here / "pictures")
-
     split = make_split("imagefolder", run_root=here / "runs", data_root=here / "pictures", val_fraction=0.2)
     recipe = short_recipe("optim.epochs=1", "optim.batch_size=8", "data.loader=threaded")
     for name in ("old", "ref"):
         train(RunRequest(recipe, split, here / "runs" / name, only_old_classes=name == "old"), Log())
-    for name in ("old", "ref"):
         shutil.copytree(here / "runs" / name, there / name)
     shutil.copytree(here / "pictures", there / "pictures", copy_function=shutil.copyfile)  # with new times
     shutil.rmtree(here)

@@ -1,4 +1,4 @@
-"""`mptctl pack` as it is typed: output, exit codes, messages."""
+"""`mptctl pack` as it is typed: what it says became of the pictures, and the command to type next."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ import pytest
 from tests.common import CommandLine
 
 
-@pytest.mark.parametrize(("to", "place"), [("folder", "{}"), ("shards", "'{}/*.tar'")])
+@pytest.mark.parametrize(
+    ("source", "flags", "what_next"),
+    [
+        ("folder", "--short-side 50", "{}"),
+        ("folder", "--short-side 50 --to shards", "'{}/*.tar'"),
+        ("table", "", "{} --test-fraction 0.2"),
+    ],
+)
 def test_it_says_what_became_of_the_pictures_and_what_to_type_next(
-    to: str, place: str, mptctl: CommandLine, folder: Path, tmp_path: Path
+    source: str, flags: str, what_next: str, mptctl: CommandLine, folder: Path, tmp_path: Path
 ) -> None:
-    done = mptctl("pack", folder, tmp_path / "small", "--short-side", "50", "--to", to)
+    table = tmp_path / "t.csv"  # without parts
+    rows = [f"{path},{path.parent.name}\n" for path in folder.glob("train/*/*.jpg")]
+    table.write_text("path,label\n" + "".join(rows))
+    done = mptctl("pack", folder if source == "folder" else table, tmp_path / "copy", *flags.split())
     assert (done.returncode, done.stderr) == (0, "")
-    first, sizes, last = done.stdout.splitlines()
-    assert first.startswith("56 pictures: ")
-    assert "made smaller" in first
-    assert "MB became" in sizes
-    assert last == f"next: mptctl split {place.format(tmp_path / 'small')}"
-    done = mptctl(*shlex.split(last)[2:], "--run-root", tmp_path / "runs")
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_copy_without_parts_needs_a_test_part(mptctl: CommandLine, folder: Path, tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    paths = sorted((folder / "train").glob("*/*.jpg"))
-    table.write_text("path,label\n" + "".join(f"{path},{path.parent.name}\n" for path in paths))
-    done = mptctl("pack", table, tmp_path / "copy")
-    assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
-    assert last == f"next: mptctl split {tmp_path / 'copy'} --test-fraction 0.2"
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith(f"{56 if source == 'folder' else len(rows)} pictures: ")
+    assert ("made smaller" in first, " MB became " in done.stdout) == (bool(flags), True)
+    assert last == f"next: mptctl split {what_next.format(tmp_path / 'copy')}"
     done = mptctl(*shlex.split(last)[2:], "--run-root", tmp_path / "runs")
     assert done.returncode == 0, done.stderr

@@ -58,29 +58,6 @@ def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     assert "nothing was written" in said.stdout
 
 
-@pytest.mark.parametrize(
-    ("kind", "code", "said"),
-    [
-        ("file", 7, "cannot be written: Not a directory"),
-        ("below a file", 7, "cannot be written: Not a directory"),
-        ("link", 2, "is a link"),
-    ],
-)
-def test_a_plan_refuses_a_run_root_that_the_study_would_refuse(
-    mptctl: CommandLine, study: Path, tmp_path: Path, kind: str, code: int, said: str
-) -> None:
-    root = tmp_path / "root"
-    if kind == "link":
-        root.symlink_to(tmp_path)
-    else:
-        root.touch()
-    flags = ("study", study, "--run-root", root / "deeper" if kind == "below a file" else root)
-    planned, begun = mptctl(*flags, "--dry-run"), mptctl(*flags)
-    assert (planned.returncode, planned.stdout, planned.stderr.count("\n")) == (code, "", 1)
-    assert said in planned.stderr
-    assert planned.stderr == begun.stderr
-
-
 def test_a_plan_reads_no_picture(mptctl: CommandLine, tmp_path: Path) -> None:
     root = make_folder(tmp_path / "pictures", classes=4, train=40, val=2, size=32)
     for path in root.rglob("*.jpg"):
@@ -113,15 +90,3 @@ def test_a_table_is_planned_by_the_rows_that_its_split_will_have(mptctl: Command
     # Twenty pictures a class are left, and the old model knows two of the four classes.
     assert [row["steps"] for row in json.loads(done.stdout)["runs"]] == [15, 30, 30, 30]
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_study_that_plans_no_run_is_refused(mptctl: CommandLine, tmp_path: Path) -> None:
-    study = tmp_path / "none.yaml"
-    study.write_text(
-        "description: x\nsplit: {source: digits}\nrecipe: digits\nupdates: []\nseeds: [1, 2]\n"
-        "old_models: [{name: ce, seeds: [1]}]\n"
-    )
-    for flags in ((), ("--dry-run",)):
-        done = mptctl("study", study, "--run-root", tmp_path / "runs", "--seeds", "2", *flags)
-        assert done.returncode == 2, done.stderr
-        assert "study none: has no run of seed 2" in done.stderr

@@ -62,15 +62,10 @@ def test_the_members_differ_in_their_seed_alone(
         assert not torch.equal(first.model["fc.weight"], other.model["fc.weight"])
 
 
-def test_a_seed_that_is_given_is_the_first_members(mptctl: CommandLine, digits_root: Path) -> None:
-    out = mptctl("train-ensemble", "--run-root", digits_root, "--seed", "40", "--print-recipe")
-    assert out.returncode == 0, out.stderr
-    assert "seed: 40\n" in out.stdout
-
-
-def test_finished_members_are_left_alone(mptctl: CommandLine, root: Path) -> None:
+def test_finished_members_are_left_alone_also_at_another_speed(mptctl: CommandLine, root: Path) -> None:
     before = stamps(root / "ensemble")
-    out = mptctl("train-ensemble", "--size", 3, "--run-root", root, *KEYS, *SEEDS, "--json")
+    speed = ("--set", "runtime.threads=0", "--set", "data.prefetch=4")
+    out = mptctl("train-ensemble", "--size", 3, "--run-root", root, *KEYS, *SEEDS, *speed, "--json")
     assert out.returncode == 0, out.stderr
     found = json.loads(out.stdout)
     assert found["run"] == str(root / "ensemble")
@@ -84,12 +79,6 @@ def test_finished_members_are_left_alone(mptctl: CommandLine, root: Path) -> Non
     after = stamps(root / "ensemble")
     assert {path: after[path] for path in before} == before
     assert "0: finished before" in out.stderr
-
-
-def test_speed_makes_no_other_member(mptctl: CommandLine, root: Path) -> None:
-    flags = ("--run-root", root, *KEYS, *SEEDS, "--set", "runtime.threads=0", "--set", "data.prefetch=4")
-    out = mptctl("train-ensemble", "--size", 2, *flags, "--json")
-    assert [member["state"] for member in json.loads(out.stdout)["members"]] == ["kept", "kept"], out.stderr
 
 
 @pytest.mark.parametrize(
@@ -130,27 +119,18 @@ def killed(root: Path, name: str, event: str, step: int) -> None:
 def test_an_interrupted_member_goes_on_with_resume_alone(mptctl: CommandLine, root: Path) -> None:
     whole = best(root, "ensemble/1")
     killed(root, "ensemble/1", "checkpoint", 1)
-    flags = ("train-ensemble", "--size", 3, "--run-root", root, *KEYS, *SEEDS)
+    flags = ("train-ensemble", "--size", 2, "--run-root", root)
     before = stamps(root)
-    refused = mptctl(*flags)
+    refused = mptctl(*flags, *KEYS, *SEEDS)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert f"{root / 'ensemble' / '1'}: already holds a run; go on with --resume" in refused.stderr
     assert stamps(root) == before
-    out = mptctl(*flags, "--resume", "--json")
+    out = mptctl(*flags, "--resume", "--json")  # by the member's own recipe
     assert out.returncode == 0, out.stderr
     found = json.loads(out.stdout)["members"]
-    assert [member["state"] for member in found] == ["kept", "resumed", "trained"]
+    assert [(member["state"], member["seed"]) for member in found] == [("kept", 3005), ("resumed", 3006)]
     now = best(root, "ensemble/1")
     assert all(torch.equal(now.model[key], whole.model[key]) for key in whole.model)
-
-
-def test_resume_takes_the_members_own_recipe(mptctl: CommandLine, root: Path) -> None:
-    killed(root, "ensemble/1", "checkpoint", 1)
-    out = mptctl("train-ensemble", "--size", 2, "--run-root", root, "--resume", "--json")
-    assert out.returncode == 0, out.stderr
-    found = json.loads(out.stdout)["members"]
-    assert [member["state"] for member in found] == ["kept", "resumed"]
-    assert [member["seed"] for member in found] == [3005, 3006]
 
 
 def test_a_member_without_a_checkpoint_starts_anew(mptctl: CommandLine, root: Path) -> None:
@@ -241,18 +221,16 @@ def test_ten_members_are_in_the_order_of_their_numbers(root: Path) -> None:
 def test_a_folder_without_finished_members_is_refused_by_name(mptctl: CommandLine, root: Path) -> None:
     (root / "empty").mkdir()
     shutil.copytree(root, root.parent / "study" / "0")  # seeds' folders are no members
-    refused = [
+    killed(root, "ensemble/1", "checkpoint", 1)
+    for ref, message in (
         ("empty", f"{root / 'empty'}: holds no finished member"),
         (str(root.parent / "study"), f"{root.parent / 'study'}: holds no finished member"),
         ("nothing", "nothing: no such run or file"),
-    ]
-    killed(root, "ensemble/1", "checkpoint", 1)
-    refused += [("ensemble", f"{root / 'ensemble' / '1'}: is not finished"), ("ensemble/1", "")]
-    for verb in ("train-mpt", "tune"):
-        for ref, message in refused[:-1]:
-            out = mptctl(verb, "--run-root", root, *KEYS, "--ref", ref)
-            assert (out.returncode, out.stdout, out.stderr.count("\n")) == (5, "", 1), (verb, ref, out.stderr)
-            assert message in out.stderr
+        ("ensemble", f"{root / 'ensemble' / '1'}: is not finished"),
+    ):
+        out = mptctl("train-mpt", "--run-root", root, *KEYS, "--ref", ref)
+        assert (out.returncode, out.stdout, out.stderr.count("\n")) == (5, "", 1), (ref, out.stderr)
+        assert message in out.stderr
 
 
 def test_a_run_that_is_named_by_its_path_needs_no_folder_of_that_name(
