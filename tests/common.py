@@ -144,6 +144,9 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
                 torch.equal(state[0][i][name], state[1][i][name]) for i in state[0] for name in state[0][i]
             )
             assert torch.equal(a.training["rng"], b.training["rng"])
+            assert a.training.keys() == b.training.keys()
+            average = b.training.get("average", {})
+            assert all(torch.equal(v, average[k]) for k, v in a.training.get("average", {}).items())
     epochs = [[line for line in read_metrics(run.metrics) if line.event == "epoch"] for run in (one, other)]
     assert epochs[0] == epochs[1]
 

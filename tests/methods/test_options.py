@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -165,11 +166,7 @@ def test_a_killed_run_with_all_options_resumes_bit_equal(run: Train, digits: Spl
     recipe = short_recipe("runtime.checkpoint_every_steps=3", *options, method="mpt-kl")
     teachers = {"old": old.run.best, "refs": (ref.run.best,)}
     whole, _ = run(recipe, "whole", **teachers)
-    request = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "killed", **teachers)
-    train_until_killed(request, "checkpoint", 6)
-    log = Log()
-    resumed = train(
-        RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "killed", resume=True, **teachers),
-        log,
-    )
-    assert_same_run(resumed.run, whole.run)
+    for step in (6, 12):  # within an epoch, and at its end
+        killed = RunRequest(recipe, digits, digits.run_root / f"killed {step}", **teachers)
+        train_until_killed(killed, "checkpoint", step)
+        assert_same_run(train(replace(killed, resume=True), Log()).run, whole.run)

@@ -98,47 +98,41 @@ def budget(**settings: object) -> MethodRecipe:
     return validate_method({"name": "mpt-kl", "max_nfr": 5.0, **settings})
 
 
-def test_how_many_flips_may_be_shown() -> None:
-    # Of 100, with 1.25 % beyond each of two epochs: 0 flips have the bound 1 - 0.0125^(1/100) = 4.29 %, and
-    # 1 flip 6.21 %.
-    control = plan_bias_control(budget(), 100, 8, has_old_model=True)
-    assert control is not None
-    assert (control.most_flips, control.first) == (0, 4.0)
-    control = plan_bias_control(budget(max_nfr=6.3, k=1.0), 100, 8, has_old_model=True)
-    assert control is not None
-    assert (control.most_flips, control.first) == (1, 1.0)
-    for recipe in (budget(max_nfr=None), budget(name="pct-kl")):
-        assert plan_bias_control(recipe, 100, 8, has_old_model=True) is None
+@pytest.mark.parametrize(
+    ("settings", "planned"),
+    [
+        # Of 100, with 1.25 % beyond each of two epochs: 0 flips have the bound 1 - 0.0125^(1/100) = 4.29 %, and
+        # 1 flip 6.21 %.
+        ({}, (0, 4.0)),
+        ({"max_nfr": 6.3, "k": 1.0}, (1, 1.0)),
+        ({"k": 8.0}, (0, 8.0)),
+        ({"max_nfr": None, "k": 12.0}, None),
+        ({"name": "pct-kl"}, None),
+    ],
+)
+def test_how_many_flips_may_be_shown_and_with_which_k_a_run_begins(
+    settings: dict[str, object], planned: tuple[int, float] | None
+) -> None:
+    control = plan_bias_control(budget(**settings), 100, 8, has_old_model=True)
+    assert (control and (control.most_flips, control.first)) == planned
 
 
 @pytest.mark.parametrize(
-    ("samples", "epochs", "has_old_model", "message"),
+    ("settings", "samples", "epochs", "has_old_model", "message"),
     [
-        (100, 8, False, "name it with --old"),
-        (0, 8, True, "--val-fraction"),
-        (100, 3, True, "set optim.epochs to at least 4"),
-        (50, 8, True, "50 validation pictures of old classes cannot show it"),
+        ({}, 100, 8, False, "--max-nfr 5: .*name it with --old"),
+        ({}, 0, 8, True, "--max-nfr 5: .*--val-fraction"),
+        ({}, 100, 3, True, "--max-nfr 5: .*set optim.epochs to at least 4"),
+        ({}, 50, 8, True, "--max-nfr 5: .*50 validation pictures of old classes cannot show it"),
+        ({"k": 8.5}, 100, 8, True, r"--max-nfr 5: .*got 8\.5; lower method\.k"),
+        ({"k_schedule": "linear-to-zero"}, 100, 8, True, r"k itself; set method\.k_schedule to constant"),
     ],
 )
 def test_a_budget_that_cannot_be_followed(
-    samples: int, epochs: int, has_old_model: bool, message: str
+    settings: dict[str, object], samples: int, epochs: int, has_old_model: bool, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=f"--max-nfr 5: .*{message}"):
-        plan_bias_control(budget(), samples, epochs, has_old_model=has_old_model)
-
-
-def test_a_run_does_not_begin_with_a_k_above_the_largest_that_it_is_moved_to() -> None:
-    control = plan_bias_control(budget(k=8.0), 100, 8, has_old_model=True)
-    assert control is not None
-    assert control.first == 8.0
-    with pytest.raises(UsageError, match=r"--max-nfr 5: .*got 8\.5; lower method\.k"):
-        plan_bias_control(budget(k=8.5), 100, 8, has_old_model=True)
-    assert plan_bias_control(budget(max_nfr=None, k=12.0), 100, 8, has_old_model=True) is None
-
-
-def test_a_schedule_of_k_contradicts_a_budget() -> None:
-    with pytest.raises(UsageError, match=r"moves k itself; set method\.k_schedule to constant"):
-        budget(k_schedule="linear-to-zero")
+    with pytest.raises(UsageError, match=message):
+        plan_bias_control(budget(**settings), samples, epochs, has_old_model=has_old_model)
 
 
 @pytest.fixture(scope="module")
