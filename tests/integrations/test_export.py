@@ -13,12 +13,13 @@ import torch
 
 from mptctl.data.pictures import resize_and_crop
 from mptctl.data.split import load_split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError
 from mptctl.inference.loaded import load_run
 from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
 from mptctl.models.export_meta import ExportMeta, sidecar_path
 from mptctl.models.networks import SMALL_NETS, build_model
 from mptctl.names import ExportFormat, Session
+from mptctl.recipe import change_recipe
 from tests.common import CommandLine
 from tests.integrations.exports import exported, exported_copy, need
 
@@ -58,21 +59,14 @@ def test_an_export_answers_as_its_checkpoint(
 def test_evaluate_takes_an_export(
     format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
-    file = exported_copy(exports_root, format_, tmp_path)
-    reports = []
-    for new in ("new", file):
-        out = mptctl("evaluate", "old", new, "--run-root", exports_root, "--json")
-        assert out.returncode == 0, out.stderr
+    file, reports = exported_copy(exports_root, format_, tmp_path), []
+    for old, new, code in (("old", "new", 0), ("old", file, 0), (file, file, 3)):
+        out = mptctl("evaluate", old, new, "--run-root", exports_root, "--json", "--max-nfr", "99")
+        assert out.returncode == code, out.stderr
         reports.append(json.loads(out.stdout))
     assert reports[0]["counts"] == reports[1]["counts"]
     assert reports[0]["n"] == reports[1]["n"] > 0
-
-
-def test_onnx_as_both_sides_is_one_model(exports_root: Path, tmp_path: Path, mptctl: CommandLine) -> None:
-    file = exported_copy(exports_root, "onnx", tmp_path)
-    out = mptctl("evaluate", file, file, "--run-root", exports_root, "--max-nfr", "50", "--json")
-    assert out.returncode == 3
-    assert json.loads(out.stdout)["identical"]
+    assert reports[2]["identical"]
 
 
 @pytest.mark.parametrize("arch", sorted(SMALL_NETS.keys() - {"digits-net"}))
@@ -81,16 +75,10 @@ def test_every_small_network_can_be_exported(
     format_: str, arch: str, exports_root: Path, tmp_path: Path
 ) -> None:
     need(format_)
-    root = tmp_path / "runs"
-    shutil.copytree(exports_root, root)
-    old = load_checkpoint(root / "new" / "best.pt")
-    size = 16
-    recipe = old.meta.recipe.model_copy(
-        update={
-            "model": old.meta.recipe.model.model_copy(update={"arch": arch}),
-            "data": old.meta.recipe.data.model_copy(update={"image_size": size, "eval_resize": size + 2}),
-        }
-    )
+    root = Path(shutil.copytree(exports_root, tmp_path / "runs"))
+    old, size = load_checkpoint(root / "new" / "best.pt"), 16
+    keys = {"model.arch": arch, "data.image_size": size, "data.eval_resize": size + 2}
+    recipe = change_recipe(old.meta.recipe, keys, "new")
     torch.manual_seed(5)
     model = build_model(recipe.model, len(old.meta.class_names), size)
     meta = old.meta.model_copy(update={"recipe": recipe})
@@ -183,21 +171,8 @@ def test_what_is_not_installed_is_named(
     import mptctl.machine.facts as facts
 
     monkeypatch.setattr(facts, "has_package", lambda module: not module.startswith("onnx"))
-    out = mptctl("export", "new", "--format", "onnx", "--run-root", exports_root)
-    assert (out.returncode, out.stdout) == (2, "")
-    assert "pip install 'mptctl[export]'" in out.stderr
     (tmp_path / "x.onnx").write_bytes(b"anything")
-    out = mptctl("evaluate", "old", tmp_path / "x.onnx", "--run-root", exports_root)
-    assert out.returncode == 2
-    assert "pip install 'mptctl[export]'" in out.stderr
-
-
-def test_a_program_cannot_be_exported_again(exports_root: Path, tmp_path: Path) -> None:
-    file = exported_copy(exports_root, "onnx", tmp_path)
-    root = tmp_path / "runs"
-    shutil.copytree(exports_root, root)
-    shutil.copy(file, root / "new" / "best.onnx")
-    from mptctl.release.export import ExportRequest, export
-
-    with pytest.raises(UsageError, match="is a program already"):
-        export(ExportRequest(run=str(root / "new" / "best.onnx"), format="safetensors"), Session(root))
+    for words in (("export", "new", "--format", "onnx"), ("evaluate", "old", tmp_path / "x.onnx")):
+        out = mptctl(*words, "--run-root", exports_root)
+        assert (out.returncode, out.stdout) == (2, "")
+        assert "pip install 'mptctl[export]'" in out.stderr
