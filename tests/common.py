@@ -132,6 +132,23 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | nowhere | more
 
 
+def programs(folder: Path) -> Path:
+    """Put programs into a new folder, as if installed there: `mptctl` of this checkout, and this Python."""
+    folder.mkdir(parents=True)
+    for name, words in (("mptctl", "-m mptctl"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def write_release(folder: Path) -> None:
+    """old.npz and new.npz: 40 samples, of which two flip."""
+    label = np.array(["x", "y"] * 20)
+    new = np.where(np.arange(40) < 38, label, "z")
+    np.savez(folder / "old.npz", id=np.arange(40), label=label, pred=label, classes=["x", "y"])
+    np.savez(folder / "new.npz", id=np.arange(40), label=label, pred=new, classes=["x", "y", "z"])
+
+
 def assert_same_run(one: RunDir, other: RunDir) -> None:
     for name in ("best.pt", "last.pt"):
         a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)

@@ -26,9 +26,6 @@ from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, SESSION, CommandLine, Done, Log, MakeLoader, Train, make_folder
-from tests.crashed_workers import pytest_configure as pytest_configure
-from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
-from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
 from tests.forked import join_server, share_server
 
 # Else each of the many processes that tests start would compile the program anew, and the tests too.

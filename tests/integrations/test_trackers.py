@@ -24,11 +24,7 @@ pytest.importorskip("wandb", reason="wandb is not installed (make test-integrati
 # Warnings of other people's libraries are no failures of ours.
 pytestmark = pytest.mark.filterwarnings("default")
 
-SHORT = [
-    word
-    for key in ("runtime.device=cpu", "runtime.threads=1", "optim.schedule=constant")
-    for word in ("--set", key)
-]
+SHORT = [f"--set={key}" for key in ("runtime.device=cpu", "runtime.threads=1", "optim.schedule=constant")]
 LOG = [word for name in TrackerName for word in ("--log", name)]
 
 
@@ -75,9 +71,7 @@ def test_mlflow_has_recipe_curves_and_result(logged: Path) -> None:
     folder = Path(new.info.artifact_uri.removeprefix("file://"))
     assert {path.name for path in folder.iterdir()} == {"recipe.yaml", "metrics.jsonl", "environment.json"}
     assert (folder / "recipe.yaml").read_bytes() == (logged / "no-treatment/recipe.yaml").read_bytes()
-
-
-def test_what_trackers_keep_is_no_run(logged: Path) -> None:
+    # What trackers keep is no run.
     assert list(logged.glob("mlflow-files/**/metrics.jsonl"))
     assert list(logged.glob("wandb/**/metrics.jsonl"))
     assert [run.run for run in list_runs(logged).runs] == ["no-treatment", "old"]

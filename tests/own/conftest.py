@@ -16,11 +16,7 @@ from tests.common import ROOT, digits_with_teachers
 
 PAGE = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
 METHOD, CRITERION, NETWORK = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-SHORT = [
-    word
-    for key in ("optim.max_steps=4", "runtime.device=cpu", "runtime.threads=1")
-    for word in ("--set", key)
-]
+SHORT = [f"--set={key}" for key in ("optim.max_steps=4", "runtime.device=cpu", "runtime.threads=1")]
 IMPORTS = "import mptctl\nfrom torch.nn.functional import cross_entropy\n"
 
 

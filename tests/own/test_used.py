@@ -177,32 +177,20 @@ def test_one_file_is_run_once_by_whichever_path_and_prints_to_standard_error(
     muscle: Path, mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = tmp_path / "ran.txt"
-    muscle.write_text(f"print('loud')\nwith open({str(ran)!r}, 'a') as file: file.write('once')\n{METHOD}")
+    calls = "import mptctl\nmptctl.build_method('mpt-kl', num_old=5)"  # while it is run
+    muscle.write_text(f"print('loud')\nopen({str(ran)!r}, 'a').write('once')\n{calls}\n{METHOD}")
     (tmp_path / "link.py").symlink_to(muscle)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PLUGINS, "muscle.py")
+    assert own.find_own("method", "muscle") is not None
+    assert os.environ[PLUGINS] == str(muscle)  # as workers in other folders find it
     monkeypatch.setenv(PLUGINS, os.pathsep.join(["muscle.py", str(muscle)]))
     paths = [word for path in ("below/../muscle.py", "link.py", "muscle.py") for word in ("--plugin", path)]
     listed = mptctl("recipes", *paths, "--json")
     assert json.loads(listed.stdout)["recipes"][-1]["name"] == "muscle"
     assert ran.read_text() == "once"
-    assert os.environ[PLUGINS] == str(muscle)  # as workers in other folders find it
-
-
-def test_a_relative_path_of_the_variable_is_found_by_workers_elsewhere(
-    muscle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(muscle.parent)
-    monkeypatch.setenv(PLUGINS, "muscle.py")
-    assert own.find_own("method", "muscle") is not None
     assert os.environ[PLUGINS] == str(muscle)
-
-
-def test_a_plugin_may_call_mptctl_while_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "calls.py"
-    file.write_text(f"import mptctl\nmptctl.build_method('mpt-kl', num_old=5)\n{METHOD}")
-    monkeypatch.setenv(PLUGINS, str(file))
-    assert own.find_own("method", "muscle") is not None
 
 
 def test_a_cell_of_a_notebook_may_be_run_again() -> None:

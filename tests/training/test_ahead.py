@@ -102,7 +102,10 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
     ("method", "overrides"),
     [
         ("mpt-lm", ("optim.accumulate=3", "optim.max_steps=20")),
-        ("pct-kl", ("runtime.teacher_precision=bf16", "runtime.precision=bf16")),
+        (
+            "pct-kl",
+            ("runtime.teacher_precision=bf16", "runtime.precision=bf16", "runtime.channels_last=false"),
+        ),
         ("mpt-kl", ("runtime.cache_teachers=true", "runtime.cache_precision=fp32")),
     ],
 )

@@ -14,7 +14,6 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.training.graphed import WARM_STEPS, GraphedStep, Recording
-from mptctl.training.optimizer.optim import set_learning_rate
 from mptctl.training.plan import check_request, takes_graph
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
@@ -30,7 +29,6 @@ from tests.graphed_steps import (
     make_student,
     rate,
     take_steps,
-    unequal,
 )
 from tests.imagined_gpu import GPU, imagined_gpu
 from tests.tape import Tape, TapeRecorder, Terms, differences
@@ -188,16 +186,3 @@ def test_what_no_graph_can_hold_is_refused(digits: Split, tmp_path: Path) -> Non
         UsageError, match=r"^runtime.graph: takes one worker, and this run has 2; set it to false$"
     ):
         check_request(request, torch.device("cuda", 0), 2)
-
-
-def test_a_tape_with_a_frozen_rate_trains_otherwise() -> None:
-    recipe = recipe_of("plain")
-    batches = make_batches(recipe, CPU)
-    ended = []
-    for step in (train_step, GraphedStep(TapeRecorder(), teachers_inside=True)):
-        student = make_student(recipe, CPU)
-        freeze_rate(student)
-        set_learning_rate(student.optimizer, 0.1)
-        take_steps(student, recipe, batches, range(STEPS), step)
-        ended.append(student)
-    assert unequal(*ended)
