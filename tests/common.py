@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,14 @@ def train_until_killed(request: RunRequest, event: str, step: int) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+def assert_goes_on(request: RunRequest, event: str, step: int, whole: RunDir) -> FitResult:
+    """A run that is killed at a line of metrics.jsonl, and is resumed, ends as the one that was left alone."""
+    train_until_killed(request, event, step)
+    resumed = train(replace(request, resume=True), Log())
+    assert_same_run(resumed.run, whole)
+    return resumed
+
+
 @dataclass
 class Done:
     """What a command left behind."""
@@ -200,7 +208,19 @@ class Done:
     peak: int = 0  # bytes in memory at most, where the process was one of its own
 
 
-CommandLine = Callable[..., Done]
+class CommandLine:
+    """Runs command lines in this process; `must` those that have to end well."""
+
+    def __init__(self, run: Callable[..., Done]) -> None:
+        self._run = run
+
+    def __call__(self, *words: object) -> Done:
+        return self._run(*words)
+
+    def must(self, *words: object) -> Done:
+        done = self(*words)
+        assert done.returncode == 0, done.stderr
+        return done
 
 
 CPU = torch.device("cpu")

@@ -159,7 +159,7 @@ def mptctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         assert isinstance(ended.value.code, int)
         return Done(ended.value.code, out, err)
 
-    return run
+    return CommandLine(run)
 
 
 @pytest.fixture(scope="session")

@@ -130,7 +130,7 @@ def test_row_09_resuming_as_another_run(
 
 
 def test_row_09_resuming_on_another_split(runs: Path, mptctl: CommandLine) -> None:
-    assert mptctl("split", "digits", "--run-root", runs, "--seed", "5", "--overwrite").returncode == 0
+    mptctl.must("split", "digits", "--run-root", runs, "--seed", "5", "--overwrite")
     assert "split_fingerprint" in one_line(go_on(mptctl, runs), 5)
 
 
@@ -196,7 +196,7 @@ def test_row_51_a_run_that_was_killed_early(runs: Path, tmp_path: Path, mptctl: 
     for text in (done.stdout, *(path.read_text(encoding="utf-8") for path in outputs)):
         assert "not finished" in " ".join(text.split())
     words = ("--run-root", runs, "--max-nfr", "100")
-    assert mptctl("evaluate", "old", "new", *words, "--allow-unfinished").returncode == 0
+    mptctl.must("evaluate", "old", "new", *words, "--allow-unfinished")
     shutil.move(metrics, runs / "old" / "metrics.jsonl")
     done = mptctl("evaluate", "old", "ref", *words, "--json")
     assert (done.returncode, bool(json.loads(done.stdout)["unfinished"])) == (3, True)
@@ -254,8 +254,7 @@ ODD: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_row_49_odd_checkpoints(runs: Path, mptctl: CommandLine, kind: str) -> None:
     rewrite(runs / "new" / "best.pt", ODD[kind])
     one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
-    done = mptctl("runs", "--run-root", runs, "--json")
-    assert done.returncode == 0, done.stderr
+    mptctl.must("runs", "--run-root", runs, "--json")
 
 
 @pytest.mark.parametrize("training", [{}, {"optimizer": {}}, None])

@@ -95,8 +95,7 @@ def judged(tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch,
 
     with monkeypatch.context() as patched:
         patched.setattr(Workspace, "fetch", counted)
-        done = mptctl("evaluate", *files, "--gate", tmp_path / "gate.yaml", "--json")
-    assert done.returncode == 0, done.stderr
+        mptctl.must("evaluate", *files, "--gate", tmp_path / "gate.yaml", "--json")
     return len(asked)
 
 
@@ -129,8 +128,7 @@ def test_row_64_labels_of_one_form_are_looked_at_once_each(
     monkeypatch.setattr(spelling, "_as_seen", counted)
     ids = np.arange(len(labels))
     pair = [write(tmp_path / f"{n}.npz", id=ids, label=labels, pred=labels) for n in ("old", "new")]
-    done = mptctl("evaluate", *pair)
-    assert done.returncode == 0, done.stderr
+    mptctl.must("evaluate", *pair)
     assert looks < 20 * len(labels)
 
 
@@ -283,7 +281,7 @@ def test_row_86_a_parquet_file_with_one_long_text_in_each_row(tmp_path: Path, ke
 def test_row_86_texts_of_the_largest_length_are_read(tmp_path: Path, mptctl: CommandLine, form: str) -> None:
     labels = ["c" * 10_000 if label == "cat" else label for label in LABELS]
     files = [good(tmp_path / f"{name}{form}", label=labels, pred=labels) for name in "ab"]
-    assert mptctl("evaluate", *files).returncode == 0
+    mptctl.must("evaluate", *files)
     longer = [f"{label}c" if label.startswith("ccc") else label for label in labels]
     files = [good(tmp_path / f"{name}{form}", label=longer, pred=longer) for name in "ab"]
     done = mptctl("evaluate", *files)

@@ -98,8 +98,7 @@ def test_row_80_an_old_model_that_is_better_than_chance_passes(
     tmp_path: Path, mptctl: CommandLine, truth: list[int], old: list[int]
 ) -> None:
     files = write_models(tmp_path, np.array(truth), np.array(old), np.array(truth), classes=NAMES[:2])
-    done = mptctl("evaluate", *files, "--max-nfr", "50")
-    assert done.returncode == 0, done.stdout
+    mptctl.must("evaluate", *files, "--max-nfr", "50")
 
 
 @pytest.mark.parametrize("answer", ["constant", "never"])
@@ -139,8 +138,7 @@ def test_row_81_exchanged_names_of_classes_fail_the_gate(
     assert said in message
     assert any(said in warning for warning in report["warnings"])
     # Without a limit it is said, and nothing fails.
-    done = mptctl("evaluate", *files, "--json")
-    assert done.returncode == 0
+    done = mptctl.must("evaluate", *files, "--json")
     assert any(said in warning for warning in json.loads(done.stdout)["warnings"])
 
 
@@ -150,11 +148,10 @@ def test_row_81_names_that_are_right_pass(tmp_path: Path, mptctl: CommandLine) -
     old = mostly_right(truth, 0.15)
     old[truth == 1] = np.where(np.arange(40) < 36, 3, 1)
     files = write_models(tmp_path, truth, old, mostly_right(truth, 0.1, seed=1))
-    assert mptctl("evaluate", *files, "--max-nfr", "20").returncode == 0
+    mptctl.must("evaluate", *files, "--max-nfr", "20")
     # A class on which OLD is never right is said.
     old = np.where(truth == 2, 4, mostly_right(truth, 0.1))
-    done = mptctl("evaluate", *write_models(tmp_path, truth, old, truth), "--max-nfr", "20", "--json")
-    assert done.returncode == 0
+    done = mptctl.must("evaluate", *write_models(tmp_path, truth, old, truth), "--max-nfr", "20", "--json")
     assert any("never right on 1 class (cow)" in warning for warning in json.loads(done.stdout)["warnings"])
 
 
@@ -164,8 +161,7 @@ def test_row_81_import_says_which_names_are_exchanged(tmp_path: Path, mptctl: Co
     places = {"run_root": tmp_path / "runs", "data_root": tmp_path / "data"}
     make_split("imagefolder", **places, val_fraction=0.5, test_fraction=0.2)
     words = ("--recipe", "digits", "--run-root", tmp_path / "runs", "--overwrite")
-    done = mptctl(*handed_over(tmp_path, bright_or_dark(2), ["dark", "bright"]), *words)
-    assert done.returncode == 0, done.stderr
+    done = mptctl.must(*handed_over(tmp_path, bright_or_dark(2), ["dark", "bright"]), *words)
     [line] = [line for line in done.stderr.splitlines() if "exchanged" in line]
     assert line.startswith("in: warning: ")
     assert "dark is called bright, bright is called dark" in line
@@ -208,7 +204,7 @@ def test_row_83_a_slice_in_which_old_errs_by_bad_luck_passes(
     tmp_path: Path, mptctl: CommandLine, right: int, of: int
 ) -> None:
     files = write_countries(tmp_path, right, of)
-    assert mptctl("evaluate", *files, "--gate", write_gate(tmp_path, SLICES)).returncode == 0
+    mptctl.must("evaluate", *files, "--gate", write_gate(tmp_path, SLICES))
 
 
 def test_row_83_a_slice_that_is_mostly_of_one_class_passes(tmp_path: Path, mptctl: CommandLine) -> None:
@@ -218,7 +214,7 @@ def test_row_83_a_slice_that_is_mostly_of_one_class_passes(tmp_path: Path, mptct
     old[[0, 99]] = [1, 0]
     country = np.where(np.arange(200) < 100, "de", "fr")
     files = write_models(tmp_path, truth, old, truth, country=country)
-    assert mptctl("evaluate", *files, "--gate", write_gate(tmp_path, SLICES)).returncode == 0
+    mptctl.must("evaluate", *files, "--gate", write_gate(tmp_path, SLICES))
 
 
 @pytest.mark.parametrize("rule", ["by", "file", "ids"])

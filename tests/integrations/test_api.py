@@ -63,8 +63,7 @@ def test_numbers_are_those_of_files_of_the_same_content(mptctl: CommandLine, tmp
     for role in ("old", "new"):
         columns = {"id": ids, "label": content["labels"], "logits": content[role].astype(np.float64)}
         np.savez(tmp_path / f"{role}.npz", **columns)
-    out = mptctl("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--json")
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--json")
     told = json.loads(out.stdout.replace(f"{tmp_path}/old.npz", "old").replace(f"{tmp_path}/new.npz", "new"))
     found = evaluate_arrays(ids=ids, **content).model_dump()
     assert found == told

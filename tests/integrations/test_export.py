@@ -33,8 +33,7 @@ def test_an_export_answers_as_its_checkpoint(
     need(format_)
     file = tmp_path / f"model.{format_}"
     flags = ("--format", format_, "--out", file, "--run-root", exports_root)
-    out = mptctl("export", "new", *flags, "--json")
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("export", "new", *flags, "--json")
     report = json.loads(out.stdout)
     split = load_split(exports_root)
     assert (report["format"], report["pictures"]) == (format_, len(split.indices("val")))
@@ -157,11 +156,9 @@ def test_a_quantized_export_is_imported_and_compared_with_its_run(
     assert "import it with --class-names" in refused.stderr
     names = tmp_path / "classes.txt"
     names.write_text("\n".join(load_checkpoint(root / "new" / "best.pt").meta.class_names))
-    taken = mptctl(*words, "--class-names", names)
-    assert taken.returncode == 0, taken.stderr
+    taken = mptctl.must(*words, "--class-names", names)
     assert "was changed since it was exported" in taken.stderr
-    compared = mptctl("evaluate", "new", "int8", "--run-root", root, "--max-nfr", "50", "--json")
-    assert compared.returncode == 0, compared.stderr
+    compared = mptctl.must("evaluate", "new", "int8", "--run-root", root, "--max-nfr", "50", "--json")
     assert json.loads(compared.stdout)["n_old"] > 0
 
 

@@ -74,10 +74,8 @@ def test_it_serves_as_old_model_and_teacher_and_is_not_trained(
     images = torch.randn(3, 3, 8, 8)
     wanted = images.reshape(3, -1).numpy() @ linear_model()[1]
     np.testing.assert_allclose(load_model(old)(images).numpy(), wanted, rtol=1e-4, atol=1e-4)
-    out = mptctl("split", "digits", "--run-root", root)
-    assert out.returncode == 0, out.stderr
-    out = mptctl("train-baseline", "pct-kl", "--run-root", root, "--dry-run", "--json")
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("split", "digits", "--run-root", root)
+    out = mptctl.must("train-baseline", "pct-kl", "--run-root", root, "--dry-run", "--json")
     assert json.loads(out.stdout)["estimate"]["seconds"] > 0
     run(short_recipe("optim.epochs=1", method="pct-naive"), "new", old=old.path)
     assert load_checkpoint(root / "new" / "best.pt").meta.teachers == {"old": old.digest}
@@ -97,8 +95,7 @@ def test_one_that_takes_bgr_answers_to_rgb_as_it_would_to_bgr(
 ) -> None:
     model, classes = foreign
     flags = ("--run-root", tmp_path, "--recipe", "digits", "--channels", "bgr")
-    out = mptctl("import", model, "--class-names", classes, *flags)
-    assert out.returncode == 0, out.stderr
+    mptctl.must("import", model, "--class-names", classes, *flags)
     images = torch.randn(3, 3, 8, 8)
     wanted = images.flip(1).reshape(3, -1).numpy() @ linear_model()[1]
     found = load_model(load_checkpoint(tmp_path / "old" / "best.pt"))(images)

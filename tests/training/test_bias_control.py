@@ -20,7 +20,7 @@ from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import LARGEST_K, BiasControl, plan_bias_control, predict_decline
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
+from tests.common import Log, assert_goes_on, digits_with_teachers, short_recipe
 
 
 def path_of(k: float, flips: list[int], left: tuple[float, ...]) -> BiasPath:
@@ -141,13 +141,13 @@ def teachers(tmp_path_factory: pytest.TempPathFactory) -> Split:
     return digits_with_teachers(tmp_path_factory.mktemp("budget"), val_fraction=0.3, epochs=4)
 
 
-def update(split: Split, name: str, *, resume: bool = False) -> RunRequest:
+def update(split: Split, name: str) -> RunRequest:
     recipe = short_recipe(
         "optim.epochs=8", "runtime.checkpoint_every_steps=2", method="mpt-kl",
         **{"method.max_nfr": 5.0, "method.k": 1.0},
     )  # fmt: skip
     old, ref = (split.run_root / teacher / "best.pt" for teacher in ("old", "ref"))
-    return RunRequest(recipe, split, split.run_root / name, old=old, refs=(ref,), resume=resume)
+    return RunRequest(recipe, split, split.run_root / name, old=old, refs=(ref,))
 
 
 @pytest.mark.slow
@@ -156,9 +156,7 @@ def test_a_run_that_is_killed_goes_on_with_the_same_k(teachers: Split) -> None:
     steps = whole.steps // 8
     # In the epochs in which k moves: between two of them, and in the middle of one.
     for event, step in (("epoch", 5 * steps), ("checkpoint", 5 * steps + 3)):
-        train_until_killed(update(teachers, "killed"), event, step)
-        resumed = train(update(teachers, "killed", resume=True), Log())
-        assert_same_run(resumed.run, whole.run)
+        resumed = assert_goes_on(update(teachers, "killed"), event, step, whole.run)
         assert path_in(resumed.run) == path_in(whole.run)
         for path in sorted(resumed.run.path.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()

@@ -88,8 +88,7 @@ def updated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def counts(mptctl: CommandLine, root: Path, name: str) -> dict[str, Any]:
     """The counts of `evaluate` for a run beside the old model."""
-    done = mptctl("evaluate", "old", name, "--run-root", root, "--device", "cpu", "--json")
-    assert done.returncode == 0, done.stderr
+    done = mptctl.must("evaluate", "old", name, "--run-root", root, "--device", "cpu", "--json")
     found: dict[str, Any] = json.loads(done.stdout)["counts"]
     return found
 

@@ -15,7 +15,7 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.report.media.training_progress import result_lines
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed
+from tests.common import Log, Train, assert_goes_on, assert_same_run, short_recipe
 from tests.forked import mptctl_process
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
@@ -29,10 +29,8 @@ def test_validation_is_neither_left_out_nor_done_twice(ends: int, run: Train, di
     whole, _ = run(recipe, "whole")
     for event, step in itertools.product(("checkpoint", "epoch"), (12, ends)):
         killed = f"killed after the {event} of step {step}"
-        train_until_killed(RunRequest(recipe, digits, digits.run_root / killed), event, step)
-        finished, _ = run(recipe, killed, resume=True)
-        assert finished.validation == whole.validation, killed
-        assert_same_run(finished.run, whole.run)
+        request = RunRequest(recipe, digits, digits.run_root / killed)
+        assert assert_goes_on(request, event, step, whole.run).validation == whole.validation, killed
         again, log = run(recipe, killed, resume=True)
         assert again.validation == whole.validation, killed
         assert not any(line.event == "epoch" for line in log.lines), killed
@@ -46,20 +44,16 @@ def test_the_best_epoch_of_before_the_kill_stays_the_best(run: Train, digits: Sp
     whole, _ = run(recipe, "whole")
     assert whole.best is not None
     assert whole.best.epoch == 1
-    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 12)
-    finished, _ = run(recipe, "killed", resume=True)
-    assert finished.trained == 24
-    assert_same_run(finished.run, whole.run)
+    killed = RunRequest(recipe, digits, digits.run_root / "killed")
+    assert assert_goes_on(killed, "checkpoint", 12, whole.run).trained == 24
 
 
 def test_what_is_drawn_at_random_in_a_step_goes_on_where_it_was(run: Train, digits: Split) -> None:
     keys = ("model.arch=resnet18", "model.dropblock=0.2", "model.dropblock_size=1", "optim.batch_size=32")
     recipe = short_recipe(*keys, "runtime.checkpoint_every_steps=2", "optim.max_steps=4")
     whole, _ = run(recipe, "whole")
-    train_until_killed(RunRequest(recipe, digits, digits.run_root / "killed"), "checkpoint", 2)
-    finished, _ = run(recipe, "killed", resume=True)
-    assert finished.trained == 2
-    assert_same_run(finished.run, whole.run)
+    killed = RunRequest(recipe, digits, digits.run_root / "killed")
+    assert assert_goes_on(killed, "checkpoint", 2, whole.run).trained == 2
 
 
 def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None:

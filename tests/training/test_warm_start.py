@@ -105,8 +105,8 @@ def test_without_an_old_model_there_is_nothing_to_begin_with(
     assert done.returncode == 5
     assert "train-ref" in done.stderr
     # The old model and the reference have none to begin with, whatever the recipe that all verbs share says.
-    assert mptctl("train-old", *flags).returncode == 0
-    assert mptctl("train-ref", *flags).returncode == 0
+    mptctl.must("train-old", *flags)
+    mptctl.must("train-ref", *flags)
 
 
 def test_an_untrained_run_of_no_epoch_is_validated_and_finished(run: Train) -> None:
