@@ -23,7 +23,6 @@ from mptctl.training.train import train
 from tests.common import Log, assert_same_run, short_recipe
 from tests.gpu.card import DEVICE, REHEARSED, needs_card, skip_without_card
 from tests.gpu.test_training import SAME_BITS, kill_and_resume, request_of
-from tests.gpu.test_training import taught as taught
 from tests.graphed_steps import (
     STEPS,
     check_bits_after_checkpoint,

@@ -25,7 +25,7 @@ from mptctl.recipe import DataRecipe, Recipe
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe
+from tests.common import Log, assert_same_run, short_recipe
 from tests.gpu.card import DEVICE, needs_card, skip_without_card
 
 skip_without_card()
@@ -72,12 +72,6 @@ def test_pictures_in_memory_never_wait(digits: Split) -> None:
     with no_waiting():
         next(batches)
     loader.close()
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """Embedded digits with an old model and a reference, of an epoch each on the CPU."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught") / "runs", val_fraction=0.1, epochs=1)
 
 
 def request_of(taught: Split, folder: Path, recipe: Recipe, resume: bool = False) -> RunRequest:

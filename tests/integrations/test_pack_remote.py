@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.common import make_folder
+from tests.common import Done, command, environment, make_folder
 from tests.data.test_pack import whole
 from tests.data.test_pack_shards import members_of
 from tests.data.test_pack_tables import rows_of, write_parquet
@@ -28,6 +25,7 @@ s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (make test-inte
 pytestmark = pytest.mark.filterwarnings("default")
 
 ACCOUNT = "123456789012"
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +58,18 @@ def bucket(server: str, pictures: Path, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def environment(server: str, **more: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "FSSPEC_"))}
+def begin(server: str, *words: object, **more: str) -> subprocess.Popen[str]:
+    """`pack` in a process of its own, with no other keys than those that are given."""
+    kept = {key: value for key, value in environment().items() if not key.startswith(("AWS_", "FSSPEC_"))}
     own = {"AWS_ENDPOINT_URL": server, "AWS_EC2_METADATA_DISABLED": "true", "AWS_DEFAULT_REGION": "us-east-1"}
-    return kept | own | more
+    said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command("pack", *map(str, words)), env=kept | own | more, **said)  # type: ignore[call-overload,no-any-return]
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "mptctl", "pack", *map(str, words)]
-
-
-def pack(server: str, *words: object) -> subprocess.CompletedProcess[str]:
-    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-    return subprocess.run(
-        command(*words), env=environment(server, **keys), capture_output=True, text=True, check=False
-    )
+def pack(server: str, *words: object, more: dict[str, str] = KEYS) -> Done:
+    with begin(server, *words, **more) as process:
+        out, err = process.communicate()
+    return Done(process.returncode, out, err)
 
 
 def stored(bucket: str) -> dict[str, Any]:
@@ -118,14 +113,11 @@ def test_tables_in_a_bucket_are_fetched_and_packed(
 
 def test_a_killed_command_goes_on(server: str, bucket: str, pictures: Path, tmp_path: Path) -> None:
     out = tmp_path / "folder"
-    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-    running = subprocess.Popen(command(f"s3://{bucket}/data", out), env=environment(server, **keys))
-    while running.poll() is None and len(list(out.rglob("*.jpg"))) < 5:
-        time.sleep(0.002)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    for path, content in pictures_in(out).items():
-        assert content == (pictures / path).read_bytes()
+    with begin(server, f"s3://{bucket}/data", out, **KEYS) as running:
+        while running.poll() is None and len(list(out.rglob("*.jpg"))) < 5:
+            time.sleep(0.002)
+        running.kill()
+    assert pictures_in(out).items() <= whole(pictures).items()
     done = pack(server, f"s3://{bucket}/data", out)
     assert done.returncode == 0, done.stderr
     assert pictures_in(out) == whole(pictures)
@@ -159,19 +151,14 @@ def test_an_object_whose_bytes_are_not_what_the_store_says_is_named(
 
 
 def test_what_cannot_be_listed_is_said_in_one_line(server: str, bucket: str, tmp_path: Path) -> None:
-    without = subprocess.run(
-        command(f"s3://{bucket}/data", tmp_path / "out"),
-        env=environment(server, HOME=str(tmp_path)), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    nowhere = pack(server, "s3://no-such-bucket/data", tmp_path / "out")
-    empty = pack(server, f"s3://{bucket}/nothing", tmp_path / "out")
-    web = pack(server, f"{server}/data", tmp_path / "out")
-    for done, said in (
-        (without, "no credentials"),
-        (nowhere, "does not exist"),
-        (empty, "nothing lies there"),
-        (web, "does not list"),
+    nobody = {"HOME": str(tmp_path)}
+    for place, keys, said in (
+        (f"s3://{bucket}/data", nobody, "no credentials"),
+        ("s3://no-such-bucket/data", KEYS, "does not exist"),
+        (f"s3://{bucket}/nothing", KEYS, "nothing lies there"),
+        (f"{server}/data", KEYS, "does not list"),
     ):
+        done = pack(server, place, tmp_path / "out", more=keys)
         assert done.returncode == 4, done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert said in done.stderr

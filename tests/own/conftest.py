@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import Split
 from mptctl.names import PLUGINS
 from mptctl.recipe import own
-from tests.common import ROOT, digits_with_teachers
+from tests.common import ROOT
 
 PAGE = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
 METHOD, CRITERION, NETWORK = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -40,12 +39,6 @@ def muscle(tmp_path: Path) -> Path:
     file = tmp_path / "muscle.py"
     file.write_text(METHOD)
     return file
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """A split of the digits with the old model and the reference."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught"), val_fraction=0.2, epochs=1)
 
 
 def function(body: str, name: str = "bad", arguments: str = "z, y, old, ref, settings") -> str:

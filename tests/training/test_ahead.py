@@ -18,7 +18,7 @@ from mptctl.training import ahead
 from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, digits_with_teachers, short_recipe
+from tests.common import Log, short_recipe
 
 
 class Recording:
@@ -91,11 +91,6 @@ def test_a_core_is_spare_where_a_cpu_computes_on_fewer_than_all(
     monkeypatch.setattr(ahead, "usable_cores", lambda: cores)
     assert torch.get_num_threads() == 1
     assert has_spare_core(torch.device(device), workers) is spare
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    return digits_with_teachers(tmp_path_factory.mktemp("ahead") / "runs", val_fraction=0.1, epochs=1)
 
 
 @pytest.mark.parametrize(

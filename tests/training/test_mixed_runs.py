@@ -14,16 +14,11 @@ from mptctl.recipe import Recipe
 from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CPU, Log, assert_goes_on, digits_with_teachers, short_recipe
+from tests.common import CPU, Log, assert_goes_on, short_recipe
 
 MIXED = ("data.mixup=0.4", "data.cutmix=1", "data.mix_probability=0.9")
 STEPS = "data.transforms=[rand-augment, {name: random-erasing, p: 0.5, value: random}]"
 ALL = (*MIXED, "data.sampling=sqrt", "optim.accumulate=2", STEPS)
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    return digits_with_teachers(tmp_path_factory.mktemp("mixed") / "runs", val_fraction=0.1, epochs=1)
 
 
 def request_of(taught: Split, name: str, recipe: Recipe) -> RunRequest:
