@@ -83,7 +83,7 @@ def test_row_80_an_old_model_that_is_right_by_chance_fails_any_limit(
     with pytest.warns(match="kappa"):  # Python says the same
         report = package.evaluate(NAMES[truth], old=NAMES[old], new=NAMES[truth], old_classes="all")
     gate = report.gate(max_nfr=0.9)
-    assert (gate.passed, gate.failed) == (False, ["old-by-chance"])
+    assert (gate.passed, gate.failed[0]) == (False, "old-by-chance")
 
 
 @pytest.mark.parametrize(
