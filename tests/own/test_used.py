@@ -173,7 +173,8 @@ def test_one_file_is_run_once_by_whichever_path_and_prints_to_standard_error(
 ) -> None:
     ran = tmp_path / "ran.txt"
     calls = "import mptctl\nmptctl.build_method('mpt-kl', num_old=5)"  # while it is run
-    muscle.write_text(f"print('loud')\nopen({str(ran)!r}, 'a').write('once')\n{calls}\n{METHOD}")
+    writes = f"with open({str(ran)!r}, 'a') as file: file.write('once')"
+    muscle.write_text(f"print('loud')\n{writes}\n{calls}\n{METHOD}")
     (tmp_path / "link.py").symlink_to(muscle)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
