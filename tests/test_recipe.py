@@ -40,15 +40,6 @@ def test_the_papers_settings() -> None:
     assert (cifar.method.alpha, cifar.method.beta, cifar.method.tau) == (1, 5, 5)
 
 
-def test_the_net_of_the_feature_pictures_is_a_preset_of_its_own() -> None:
-    plain, flat = load_recipe("cifar10"), load_recipe("cifar10-embedding")
-    assert differences(plain, flat) == [("model.embedding_dim", None, 2)]
-    # As the protocol in docs/research/retraining.md has it, from when the plain preset had the embedding.
-    assert load_recipe("cifar10", ["model.embedding_dim=null"]) == plain
-    cifar100 = load_recipe("cifar100")
-    assert {key for key, *_ in differences(plain, cifar100)} == {"data.mean", "data.std"}
-
-
 def test_the_settings_of_calibrated_training() -> None:
     cifar, tiny, cub = (load_recipe(f"{name}-calibration") for name in ("cifar10", "tiny-imagenet", "cub"))
     assert {r.model.arch for r in (cifar, tiny, cub)} == {"resnet50"}

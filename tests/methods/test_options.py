@@ -8,11 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels import mpt_loss
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
-from mptctl.methods.terms import mpt_terms
 from mptctl.training.request import RunRequest
 from tests.common import Train, assert_goes_on, short_recipe
 
@@ -103,19 +101,6 @@ def test_a_gate_goes_with_another_criterion() -> None:
     )(z, y, old, ref)
     assert (smooth["fd_old"], smooth["fd_ref"]) == (plain["fd_old"], plain["fd_ref"])
     assert smooth["ce"] != plain["ce"]
-
-
-@pytest.mark.parametrize("name", ["no-treatment", "pct-naive", "pct-lm", "mpt-kl", "mpt-lm"])
-def test_with_all_options_off_the_fused_loss_gives_the_same_bits(name: str) -> None:
-    z, y, old, ref = inputs()
-    method = build_method(name, num_old=OLD, gate="none", k_schedule="constant")
-    assert method.terms is mpt_terms
-    assert method == build_method(name, num_old=OLD)
-    assert method.for_epoch(3, 8) is method
-    terms, grad = method.value_and_grad(z, y, old, ref)
-    out = mpt_loss(z, y, *method.select_teachers(old, ref), **method.settings._asdict())
-    assert torch.equal(terms["loss"], out.loss)
-    assert torch.equal(grad, out.grad)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
-from mptctl.methods.method import Method
 from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on, used_keys
-from mptctl.methods.terms import mpt_terms, topk_lm_distance
+from mptctl.methods.terms import topk_lm_distance
 from mptctl.names import METHOD_NAMES, Role
 from mptctl.recipe import MethodRecipe, Recipe
 
@@ -259,23 +255,6 @@ def test_the_recipes_defaults_are_those_of_the_loss() -> None:
     recipe, loss = MethodRecipe.model_validate({}), LossSettings(num_old=2)
     for key in ("alpha", "beta", "tau", "tau_squared", "lm_reduction"):
         assert getattr(recipe, key) == getattr(loss, key), key
-
-
-def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
-    """Logit matching without focal weights, both ways, with a bias and an ignored row of NaN."""
-    logits, target, old, ref = hand_made()
-    target[1], logits[1], old[1] = -100, torch.nan, torch.nan
-    settings = LossSettings(2, distance="lm", lam_old=0.6, lam_ref=0.4, beta=0.0, k=1.5)
-    fused = Method(name="fused", settings=settings, teachers=frozenset(Role))
-    other = replace(fused, terms=partial(mpt_terms, distance=lm_distance))
-    (terms, grad), (by_autograd, its_grad) = (
-        m.value_and_grad(logits, target, old, ref) for m in (fused, other)
-    )
-    assert list(terms) == list(by_autograd)
-    for name, term in terms.items():
-        assert by_autograd[name].item() == pytest.approx(term.item()), name
-    torch.testing.assert_close(its_grad, grad)
-    assert not its_grad[1].any()
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)
