@@ -19,7 +19,7 @@ from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest
 from mptctl.training.step import train_step
 from mptctl.training.train import train
-from tests.common import CPU, Log, Train, assert_goes_on, short_recipe
+from tests.common import CPU, Log, Train, assert_same_run, short_recipe, train_until_killed
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -154,4 +154,7 @@ def test_the_best_checkpoint_is_of_an_epoch_in_which_the_method_is_on(run: Train
 
     split = load_split(whole.run.path.parent)
     killed = RunRequest(recipe, split, split.run_root / "killed", **teachers)  # type: ignore[arg-type]
-    assert_goes_on(killed, "checkpoint", 2 * whole.steps // 5, whole.run)
+    train_until_killed(killed, "checkpoint", 2 * whole.steps // 5)
+    assert not (killed.folder / "best.pt").exists()
+    resumed, _ = run(recipe, "killed", resume=True, **teachers)
+    assert_same_run(resumed.run, whole.run)
