@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,23 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | nowhere | more
 
 
+def programs(folder: Path) -> Path:
+    """Put programs into a new folder, as if installed there: `mptctl` of this checkout, and this Python."""
+    folder.mkdir(parents=True)
+    for name, words in (("mptctl", "-m mptctl"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def write_release(folder: Path) -> None:
+    """old.npz and new.npz: 40 samples, of which two flip."""
+    label = np.array(["x", "y"] * 20)
+    new = np.where(np.arange(40) < 38, label, "z")
+    np.savez(folder / "old.npz", id=np.arange(40), label=label, pred=label, classes=["x", "y"])
+    np.savez(folder / "new.npz", id=np.arange(40), label=label, pred=new, classes=["x", "y", "z"])
+
+
 def assert_same_run(one: RunDir, other: RunDir) -> None:
     for name in ("best.pt", "last.pt"):
         a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)
@@ -144,6 +161,9 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
                 torch.equal(state[0][i][name], state[1][i][name]) for i in state[0] for name in state[0][i]
             )
             assert torch.equal(a.training["rng"], b.training["rng"])
+            assert a.training.keys() == b.training.keys()
+            average = b.training.get("average", {})
+            assert all(torch.equal(v, average[k]) for k, v in a.training.get("average", {}).items())
     epochs = [[line for line in read_metrics(run.metrics) if line.event == "epoch"] for run in (one, other)]
     assert epochs[0] == epochs[1]
 
@@ -170,6 +190,14 @@ def train_until_killed(request: RunRequest, event: str, step: int) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+def assert_goes_on(request: RunRequest, event: str, step: int, whole: RunDir) -> FitResult:
+    """A run that is killed at a line of metrics.jsonl, and is resumed, ends as the one that was left alone."""
+    train_until_killed(request, event, step)
+    resumed = train(replace(request, resume=True), Log())
+    assert_same_run(resumed.run, whole)
+    return resumed
+
+
 @dataclass
 class Done:
     """What a command left behind."""
@@ -180,7 +208,19 @@ class Done:
     peak: int = 0  # bytes in memory at most, where the process was one of its own
 
 
-CommandLine = Callable[..., Done]
+class CommandLine:
+    """Runs command lines in this process; `must` those that have to end well."""
+
+    def __init__(self, run: Callable[..., Done]) -> None:
+        self._run = run
+
+    def __call__(self, *words: object) -> Done:
+        return self._run(*words)
+
+    def must(self, *words: object) -> Done:
+        done = self(*words)
+        assert done.returncode == 0, done.stderr
+        return done
 
 
 CPU = torch.device("cpu")

@@ -25,10 +25,19 @@ from mptctl.recipe import DataRecipe, Recipe
 from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CPU, SESSION, CommandLine, Done, Log, MakeLoader, Train, make_folder
-from tests.crashed_workers import pytest_configure as pytest_configure
-from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
-from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
+from tests.common import (
+    CPU,
+    SESSION,
+    CommandLine,
+    Done,
+    Log,
+    MakeLoader,
+    Train,
+    digits_with_teachers,
+    made_once,
+    make_folder,
+    short_recipe,
+)
 from tests.forked import join_server, share_server
 
 # Else each of the many processes that tests start would compile the program anew, and the tests too.
@@ -131,6 +140,25 @@ def digits_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root of the digits with `old`, `ref` and `new`, two epochs each; not to be written to."""
+
+    def make(root: Path) -> None:
+        split = make_split("digits", run_root=root)
+        for seed, name in enumerate(("old", "ref", "new")):
+            recipe = short_recipe(f"runtime.seed={seed}")
+            train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Log())
+
+    return made_once("old-ref-new", make, tmp_path_factory.mktemp("trained") / "runs")
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of the digits with an old model and a reference, of an epoch each, in a run root of the module's own."""
+    return digits_with_teachers(tmp_path_factory.mktemp("taught") / "runs", val_fraction=0.1, epochs=1)
+
+
 @pytest.fixture
 def digits(tmp_path: Path) -> Split:
     """A split of the digits in a run root of the test's own."""
@@ -162,7 +190,7 @@ def mptctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         assert isinstance(ended.value.code, int)
         return Done(ended.value.code, out, err)
 
-    return run
+    return CommandLine(run)
 
 
 @pytest.fixture(scope="session")

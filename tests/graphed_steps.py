@@ -17,8 +17,10 @@ from mptctl.methods.table import method_from_recipe
 from mptctl.recipe import Recipe
 from mptctl.training.optimizer.optim import keep_rates_on, restore_optimizer
 from mptctl.training.run import Student, make_random_student
+from mptctl.training.step import train_step
 
 STEPS = 20
+ALL = range(STEPS)
 CLASSES = 10
 # Number of the step whose batch is half as large, as the last of an epoch may be.
 SMALL = 13
@@ -86,6 +88,47 @@ def revive(student: Student, recipe: Recipe, device: torch.device) -> Student:
     if other.average is not None:
         other.average.restore(read["average"])
     return other
+
+
+def check_eager_bits(recipe: Recipe, device: torch.device, step: TakeStep) -> None:
+    """Twenty steps leave the bits of twenty eager ones, and have their terms."""
+    batches = make_batches(recipe, device)
+    eager, student = make_student(recipe, device), make_student(recipe, device)
+    wanted = take_steps(eager, recipe, batches, ALL, train_step)
+    found = take_steps(student, recipe, batches, ALL, step)
+    assert unequal(student, eager) == []
+    assert found == wanted
+
+
+def check_bits_after_checkpoint(
+    recipe: Recipe, device: torch.device, first: TakeStep, second: TakeStep
+) -> None:
+    """Nine steps by the one and, from a checkpoint on, the rest by the other leave the bits of twenty eager ones."""
+    batches = make_batches(recipe, device)
+    eager, student = make_student(recipe, device), make_student(recipe, device)
+    take_steps(eager, recipe, batches, ALL, train_step)
+    take_steps(student, recipe, batches, range(9), first)
+    student = revive(student, recipe, device)
+    take_steps(student, recipe, batches, range(9, STEPS), second)
+    assert unequal(student, eager) == []
+
+
+def check_no_weight_moves(recipe: Recipe, device: torch.device, step: TakeStep) -> None:
+    """From a step on that is not finite no weight moves, eagerly or by these steps, and both say the same of it."""
+    batches = make_batches(recipe, device, bad=9)
+    students = make_student(recipe, device), make_student(recipe, device)
+    steps: tuple[TakeStep, TakeStep] = train_step, step
+    for student, take in zip(students, steps, strict=True):
+        take_steps(student, recipe, batches, range(9), take)
+        before = [p.detach().clone() for p in student.model.parameters()]
+        take_steps(student, recipe, batches, range(9, STEPS), take)
+        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
+    eager, replayed = (student.guard.failed() for student in students)
+    assert replayed is not None
+    assert (replayed.step, str(replayed)) == (9, str(eager))
+    for student in students:
+        student.guard.restore()
+    assert unequal(*students) == []
 
 
 def unequal(one: Student, other: Student) -> list[str]:

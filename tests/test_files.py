@@ -45,19 +45,13 @@ def test_files_have_the_rights_that_the_umask_leaves(tmp_path: Path, mask: int, 
     write_atomically(tmp_path / "replaced", b"2", keep_previous=tmp_path / "previous")
     with writing(tmp_path / "output") as stream:
         stream.write(b"1")
-    for name in ("new", "replaced", "previous", "output"):
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == rights, name
-
-
-@pytest.mark.usefixtures("umask")
-def test_what_is_half_written_is_its_owners_alone(tmp_path: Path) -> None:
-    os.umask(0o002)
-    with replacing(tmp_path / "file") as stream:
+    with replacing(tmp_path / "slow") as stream:
         stream.write(b"half")
-        (partial,) = tmp_path.iterdir()
-        assert stat.S_IMODE(partial.stat().st_mode) == 0o600
-        assert partial.name.startswith(".file.")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+        (partial,) = tmp_path.glob(".slow.*")
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o600  # what is half written is its owner's alone
+    for name in (names := ("new", "replaced", "previous", "output", "slow")):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == rights, name
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
 
 
 def test_only_partial_files_are_removed(tmp_path: Path) -> None:
@@ -67,12 +61,6 @@ def test_only_partial_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".link.part").symlink_to("elsewhere")
     remove_partial_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".folder.part", ".link.part", "elsewhere"]
-
-
-def test_names_are_read_one_a_line(tmp_path: Path) -> None:
-    file = tmp_path / "classes.txt"
-    file.write_text("  tabby cat \n\n\u00e9toile\n", encoding="utf-8")
-    assert read_names(file, "--old-classes") == ["tabby cat", "\u00e9toile"]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +81,8 @@ def test_a_file_of_names_that_cannot_be_used_is_refused_with_its_flag(
     with pytest.raises(UsageError, match=message) as caught:
         read_names(file, "--old-classes")
     assert str(caught.value).startswith(f"--old-classes {file}: ")
+    file.write_text("  tabby cat \n\n\u00e9toile\n", encoding="utf-8")
+    assert read_names(file, "--old-classes") == ["tabby cat", "\u00e9toile"]
 
 
 class Named(Model):
@@ -146,17 +136,14 @@ with scratch_folder() as folder:
 """
 
 
-def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True,
-        env=environment(TMPDIR=str(temporary)),
-    )  # fmt: skip
-    return process, Path(process.stdout.readline().strip())
-
-
-def test_a_killed_program_leaves_a_folder_that_the_next_one_removes_but_not_before(temporary: Path) -> None:
-    process, folder = a_process_with_a_folder(temporary)
-    with process:
+def test_a_killed_program_leaves_a_folder_that_the_next_one_removes_but_not_before(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [sys.executable, "-c", HOLDS]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, env=environment(TMPDIR=str(temporary))
+    ) as process:
+        folder = Path(process.stdout.readline().strip())
         with scratch_folder():
             assert (folder / "tables" / "spilled").exists()
         process.send_signal(signal.SIGKILL)
@@ -164,6 +151,9 @@ def test_a_killed_program_leaves_a_folder_that_the_next_one_removes_but_not_befo
     assert (folder / "tables" / "spilled").exists()
     with scratch_folder() as mine:
         assert [path.name for path in temporary.iterdir()] == [mine.name]
+    monkeypatch.setattr("tempfile.tempdir", str(temporary / "missing"))
+    with pytest.raises(StorageError, match=r"missing/mptctl-: cannot be written"), scratch_folder():
+        pass
 
 
 def test_the_folder_goes_with_all_that_is_in_it_but_not_what_a_link_leads_to(
@@ -180,15 +170,6 @@ def test_the_folder_goes_with_all_that_is_in_it_but_not_what_a_link_leads_to(
     assert (elsewhere / "kept").read_text() == "somebody's"
 
 
-def test_a_temporary_directory_that_cannot_be_written_is_a_fault_of_storage(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    missing = temporary / "missing"
-    monkeypatch.setattr("tempfile.tempdir", str(missing))
-    with pytest.raises(StorageError, match=r"missing/mptctl-: cannot be written"), scratch_folder():
-        pass
-
-
 def write_mark(folder: Path) -> None:
     (folder / MARK).write_bytes(mark_of(folder))
     (folder / MARK).chmod(0o600)
@@ -196,13 +177,8 @@ def write_mark(folder: Path) -> None:
 
 def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
     """Names of no process, an earlier version's folder, no mark, other rights, other owners, links."""
-    for name in (
-        "mptctl-ray-4194304",
-        "mptctl-ray-1",
-        "mptctl-nolock00",
-        "mptctl-openonly",
-        "mptctl-foreign1",
-    ):
+    for name in ("ray-4194304", "ray-1", "nolock00", "openonly", "foreign1"):
+        name = f"mptctl-{name}"
         (temporary / name).mkdir(mode=0o700)
         (temporary / name / "data").write_text("somebody's")
     for name in ("mptctl-openonly", "mptctl-foreign1"):
@@ -227,47 +203,28 @@ def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
     assert sorted(temporary.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [([], ""), (["a"], "a"), ([1, 2, 3], "1, 2, 3"), (iter("abcdefg"), "a, b, c and 4 more")],
-)
-def test_some_names_the_first_and_counts_the_rest(names: object, said: str) -> None:
-    assert some(names) == said  # type: ignore[arg-type]
-
-
-def test_the_limit_is_the_callers() -> None:
+def test_names_in_a_message_are_few() -> None:
+    assert [some(names) for names in ([], ["a"], [1, 2, 3])] == ["", "a", "1, 2, 3"]
+    assert some(iter("abcdefg")) == "a, b, c and 4 more"
     assert some("abc", limit=1) == "a and 2 more"
+    assert some(["a: x", "b: y"], separator="; ") == "a: x; b: y"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a: b: c", "line 1, column 5: mapping values are not allowed here"),
-        ("a: \x14", "character 4: special"),
-    ],
-)
-def test_what_yaml_says_names_the_place_and_no_string(text: str, said: str) -> None:
+def yaml_error(text: str) -> yaml.YAMLError:
     with pytest.raises(yaml.YAMLError) as error:
         yaml.safe_load(text)
-    assert one_line(error.value).startswith(said)
+    return error.value
 
 
-def test_an_exception_in_one_line_is_never_empty() -> None:
+def test_an_exception_is_one_line_without_a_librarys_trace() -> None:
     assert one_line(ValueError("a\n  b")) == "a b"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
     # As numpy says it of a header that holds a name.
     with pytest.raises(ValueError, match="object at 0x") as malformed:
         ast.literal_eval("{'descr': two}")
     assert one_line(malformed.value) == "malformed node or string on line 1: ast.Name"
-
-
-def test_the_first_line_leaves_a_librarys_trace_out() -> None:
-    assert (
-        first_line(RuntimeError("\n  image is cut off  \nException raised from decode_jpeg"))
-        == "image is cut off"
-    )
-    assert first_line(ValueError()) == "ValueError"
-
-
-def test_what_stands_between_names_can_be_chosen() -> None:
-    assert some(["a: x", "b: y"], separator="; ") == "a: x; b: y"
+    # YAML's: the place, and no string of the file.
+    assert one_line(yaml_error("a: b: c")).startswith("line 1, column 5: mapping values are not allowed here")
+    assert one_line(yaml_error("a: \x14")).startswith("character 4: special")
+    trace = RuntimeError("\n  image is cut off  \nException raised from decode_jpeg")
+    assert [first_line(error) for error in (trace, ValueError())] == ["image is cut off", "ValueError"]

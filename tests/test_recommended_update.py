@@ -14,7 +14,6 @@ from tools.recommended_update import (
     CANDIDATES,
     DATA_SETS,
     Flips,
-    add_up,
     candidates_of,
     flips_at_one_error,
     main,
@@ -30,12 +29,6 @@ def made(flips: list[float], noise: float = 1.0, seeds: int = 4) -> Flips:
     means = np.array(flips)[:, None]
     by_seed = means + noise * np.linspace(-1, 1, seeds) * rng.choice([-1, 1], size=(len(flips), 1))
     return Flips("made", by_seed, means + noise * rng.normal(size=(len(flips), 500)), COST, [])
-
-
-def test_flips_are_means_over_seeds_and_sums_over_data_sets() -> None:
-    sums = add_up([made([10, 9, 8, 7, 6, 5, 4, 3, 2]), made([1, 2, 3, 4, 5, 6, 7, 8, 9])])
-    assert sums.flips == pytest.approx(np.full(9, 11))
-    assert sums.flips.shape == sums.noise.shape == (len(CANDIDATES),)
 
 
 def test_the_cheapest_within_noise_of_the_fewest_is_recommended() -> None:

@@ -76,8 +76,6 @@ def test_a_target_that_fails_does_not_stop_those_after_it_and_is_told_at_the_end
         ["sound", "passed"], ["broken", "FAILED"], ["after", "passed"]
     ]  # fmt: skip
     assert all(line.endswith(" s") for line in lines[2:])
-    done = subprocess.run([*command[:1], "after"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
 
 
 @pytest.mark.filterwarnings("ignore:A test tried to use socket")
@@ -88,13 +86,9 @@ def test_a_connection_to_another_machine_is_refused_and_one_to_this_machine_is_n
         server.bind(("127.0.0.1", 0))
         server.listen()
         client.connect(server.getsockname())
-
-
-def test_a_process_of_its_own_asks_a_proxy_that_is_not_there() -> None:
-    fetch = "import urllib.request as r; r.urlopen('http://192.0.2.1', timeout=5)"
-    done = subprocess.run(
-        [sys.executable, "-c", fetch], env=environment(), capture_output=True, text=True, check=False
-    )
+    # A process of its own asks a proxy that is not there.
+    fetch = [sys.executable, "-c", "import urllib.request as r; r.urlopen('http://192.0.2.1', timeout=5)"]
+    done = subprocess.run(fetch, env=environment(), capture_output=True, text=True, check=False)
     assert "Connection refused" in done.stderr
 
 

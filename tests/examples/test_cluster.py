@@ -56,6 +56,8 @@ def printed_by_srun(script: str, folder: Path, **slurm: str) -> list[str]:
 def test_each_says_first_what_is_shared_and_names_only_commands_that_there_are(name: str) -> None:
     from ray.scripts.scripts import cli
 
+    if name.endswith(".sh"):
+        assert subprocess.run(["bash", "-n", FOLDER / name], check=False).returncode == 0
     text = (FOLDER / name).read_text()
     top = re.match(r"(#.*\n)+", text)
     assert "# Shared" in top[0]
@@ -127,8 +129,3 @@ def test_ray_takes_what_the_slurm_script_gives_it(tmp_path: Path) -> None:
     assert program == "mptctl"
     check_mptctl(ours)
     assert ours[ours.index("--ray-address") + 1] == words[words.index("--address") + 1] == "node1:6379"
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".sh")])
-def test_bash_reads_the_scripts(name: str) -> None:
-    assert subprocess.run(["bash", "-n", FOLDER / name], check=False).returncode == 0

@@ -100,16 +100,13 @@ def test_the_recipe_trains_and_novel_classes_are_asked(
 ) -> None:
     out, root = tmp_path / "out", tmp_path / "runs"
     main([str(out), "--base", str(birds), "cub-base", "--novel", str(birds), "cub-novel"])
-    split = mptctl(
+    mptctl.must(
         "split", "imagefolder", "--data-root", out, "--old-classes", out / "base.txt", "--run-root", root
     )
-    assert split.returncode == 0, split.stderr
     small = (
         "data.image_size=32", "data.eval_resize=36", "optim.batch_size=8", "optim.max_steps=1",
         "runtime.threads=1",
     )  # fmt: skip
     sets = [word for key in small for word in ("--set", key)]
-    done = mptctl("train-old", "--recipe", "cub-cosine", *sets, "--run-root", root)
-    assert done.returncode == 0, done.stderr
-    asked = mptctl("fewshot", "old", "--way", "2", "--query", "4", "--episodes", "3", "--run-root", root)
-    assert asked.returncode == 0, asked.stderr
+    mptctl.must("train-old", "--recipe", "cub-cosine", *sets, "--run-root", root)
+    mptctl.must("fewshot", "old", "--way", "2", "--query", "4", "--episodes", "3", "--run-root", root)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from mptctl.machine.facts import has_package
-from tests.common import ROOT, environment
+from tests.common import ROOT, environment, programs
 
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 MISSING = [name for name in ("nbclient", "nbformat", "ipykernel") if not has_package(name)]
@@ -38,17 +37,13 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     from nbclient import NotebookClient
 
     # A kernel of this Python, and a program of this checkout, whatever else is installed.
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "mptctl"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mptctl "$@"\n')
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
     kernel = tmp_path / "kernels" / "python3"
     kernel.mkdir(parents=True)
     start = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     (kernel / "kernel.json").write_text(json.dumps({"argv": start, "display_name": "", "language": "python"}))
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{programs(tmp_path / 'bin')}:{os.environ['PATH']}")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     work = tmp_path / "work"

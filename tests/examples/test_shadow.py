@@ -6,12 +6,12 @@ import csv
 import os
 import runpy
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
+from tests.common import ROOT, environment, programs
+
 CLASSES = ["cat", "dog"]
 
 
@@ -32,15 +32,11 @@ def test_a_release_goes_out_once_labels_show_it(tmp_path: Path) -> None:
     assert [answer == CLASSES[truth[row]] for row, answer in enumerate(answers)] == right["old"].tolist()
     assert len(list((day / "new").iterdir())) == 4
 
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "mptctl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mptctl "$@"\n')
-    (programs / "mptctl").chmod(0o755)
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    variables = environment(PATH=f"{programs(tmp_path / 'bin')}:{os.environ['PATH']}")
 
     def night() -> int:
         job = [str(ROOT / "examples" / "shadow" / "nightly.sh"), str(day)]
-        return subprocess.run(job, env=environment, check=False, capture_output=True).returncode
+        return subprocess.run(job, env=variables, check=False, capture_output=True).returncode
 
     assert night() == 3
     with (day / "to_label.csv").open(newline="") as file:

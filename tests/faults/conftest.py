@@ -8,12 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.data.split import make_split
-from mptctl.training.observer import Observer
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import made_once, short_recipe
-
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
@@ -29,19 +23,6 @@ def write_pair(folder: Path, names: np.ndarray) -> tuple[Path, Path]:
     for path, pred in zip(paths, (label, new), strict=True):
         np.savez(path, id=np.arange(200), label=names[label], pred=names[pred], classes=names)
     return paths
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run root of the digits with `old`, `ref` and `new`, two epochs each; not to be written to."""
-
-    def make(root: Path) -> None:
-        split = make_split("digits", run_root=root)
-        for seed, name in enumerate(("old", "ref", "new")):
-            recipe = short_recipe(f"runtime.seed={seed}")
-            train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
-
-    return made_once("old-ref-new", make, tmp_path_factory.mktemp("trained") / "runs")
 
 
 @pytest.fixture

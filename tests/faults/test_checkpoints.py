@@ -43,6 +43,18 @@ def test_row_01_a_checkpoint_of_half_its_length(runs: Path, mptctl: CommandLine)
     assert "the newest valid one beside it is last.pt" in said
 
 
+def bring(mptctl: CommandLine, weights: Path, *more: object, names: str = "0\n1\n") -> Done:
+    """Import the weights of a ResNet-18, with a list of classes beside them."""
+    listed = weights.parent / "names.txt"
+    listed.write_text(names)
+    return mptctl("import", weights, "--arch", "resnet18", "--class-names", listed, *more)
+
+
+def go_on(mptctl: CommandLine, runs: Path, *more: str) -> Done:
+    """Resume the reference, whose seed is 1."""
+    return mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, *(more or ("--seed", "1")))
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"<!DOCTYPE html><html></html>", b"epoch,loss\n1,0.3\n", b"\x89PNG\r\n"]
 )
@@ -82,13 +94,12 @@ def test_row_04_a_pickle_that_runs_code(runs: Path, tmp_path: Path, mptctl: Comm
     else:
         content = torch.load(path, weights_only=True)
         torch.save(content | {"more": Hostile(trace)}, path)
-    (tmp_path / "names.txt").write_text("0\n1\n")
-    elsewhere = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--name", "x")
-    for words in (("evaluate", "old", "new"), ("import", path, *elsewhere), ("runs",)):
-        done = mptctl(*words, "--run-root", runs)
+    dones = [mptctl(*words, "--run-root", runs) for words in (("runs",), ("evaluate", "old", "new"))]
+    dones.append(bring(mptctl, path, "--run-root", runs, "--name", "x"))
+    assert [done.returncode for done in dones] == [0, 5, 5]
+    for done in dones:
         said = (done.stdout + done.stderr).replace("\n", "")
         assert "mkdir" in said or "not a checkpoint" in said
-        assert done.returncode == (0 if words == ("runs",) else 5)
     assert not trace.exists()
 
 
@@ -97,9 +108,7 @@ def test_row_05_a_checkpoint_of_another_program(
     runs: Path, tmp_path: Path, mptctl: CommandLine, thing: object
 ) -> None:
     torch.save({"state_dict": {"w": torch.ones(2)}, "args": thing}, tmp_path / "x.pt")
-    (tmp_path / "names.txt").write_text("0\n1\n")
-    words = ("import", tmp_path / "x.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
-    said = one_line(mptctl(*words, "--run-root", runs, "--name", "x"), 5)
+    said = one_line(bring(mptctl, tmp_path / "x.pt", "--run-root", runs, "--name", "x"), 5)
     assert any(name in said for name in ("types.SimpleNamespace", "pathlib", "numpy"))
     assert "one of ours" not in one_line(mptctl("evaluate", tmp_path / "x.pt", "new", "--run-root", runs), 5)
 
@@ -116,15 +125,13 @@ def test_row_05_a_checkpoint_of_another_program(
 def test_row_09_resuming_as_another_run(
     runs: Path, mptctl: CommandLine, words: tuple[str, ...], said: str
 ) -> None:
-    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, *words)
-    assert said in one_line(done, 5)
-    assert mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1").returncode == 0
+    assert said in one_line(go_on(mptctl, runs, *words), 5)
+    assert go_on(mptctl, runs).returncode == 0
 
 
 def test_row_09_resuming_on_another_split(runs: Path, mptctl: CommandLine) -> None:
-    assert mptctl("split", "digits", "--run-root", runs, "--seed", "5", "--overwrite").returncode == 0
-    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1")
-    assert "split_fingerprint" in one_line(done, 5)
+    mptctl.must("split", "digits", "--run-root", runs, "--seed", "5", "--overwrite")
+    assert "split_fingerprint" in one_line(go_on(mptctl, runs), 5)
 
 
 @pytest.mark.parametrize("left", [1000, None])
@@ -135,7 +142,7 @@ def test_row_10_the_newest_checkpoint_is_damaged_or_gone(
     last = runs / "ref" / "last.pt"
     content = last.read_bytes()
     last.unlink() if left is None else last.write_bytes(content[:left])
-    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1")
+    done = go_on(mptctl, runs)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stderr.split())
     assert ("last.pt is not there" if left is None else "last.pt: incomplete") in said
@@ -144,7 +151,7 @@ def test_row_10_the_newest_checkpoint_is_damaged_or_gone(
     assert_same_run(RunDir(runs / "ref"), RunDir(whole))
     for name in ("last.pt", "previous.pt"):
         (runs / "ref" / name).write_bytes(b"")
-    one_line(mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1"), 5)
+    one_line(go_on(mptctl, runs), 5)
 
 
 @pytest.mark.parametrize("names", ["0\n1\n2\n3\ncow\n", "4\n3\n2\n1\n0\n"])
@@ -152,9 +159,8 @@ def test_row_19_classes_in_another_order_or_unknown(
     runs: Path, tmp_path: Path, mptctl: CommandLine, names: str
 ) -> None:
     torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), tmp_path / "w.pt")
-    (tmp_path / "names.txt").write_text(names)
-    words = ("import", tmp_path / "w.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
-    done = mptctl(*words, "--run-root", runs, "--name", "x", "--set", "data.image_size=32")
+    flags = ("--run-root", runs, "--name", "x", "--set", "data.image_size=32")
+    done = bring(mptctl, tmp_path / "w.pt", *flags, names=names)
     if "cow" in names:
         assert "--class-names: cow" in one_line(done, 5)
         assert not (runs / "x").exists()  # nothing is written of a model that cannot be used
@@ -189,13 +195,11 @@ def test_row_51_a_run_that_was_killed_early(runs: Path, tmp_path: Path, mptctl: 
     assert "--resume" in done.stderr
     for text in (done.stdout, *(path.read_text(encoding="utf-8") for path in outputs)):
         assert "not finished" in " ".join(text.split())
-    words = ("evaluate", "old", "new", "--run-root", runs, "--max-nfr", "100", "--allow-unfinished")
-    assert mptctl(*words).returncode == 0
+    words = ("--run-root", runs, "--max-nfr", "100")
+    mptctl.must("evaluate", "old", "new", *words, "--allow-unfinished")
     shutil.move(metrics, runs / "old" / "metrics.jsonl")
-    words = ("evaluate", "old", "ref", "--run-root", runs, "--json", "--max-nfr", "100")
-    done = mptctl(*words)
-    assert json.loads(done.stdout)["unfinished"]
-    assert done.returncode == 3
+    done = mptctl("evaluate", "old", "ref", *words, "--json")
+    assert (done.returncode, bool(json.loads(done.stdout)["unfinished"])) == (3, True)
     # As a teacher.
     done = mptctl("train-mpt", "--run-root", runs, "--set", "optim.max_steps=1", "--device", "cpu")
     assert "not finished" in " ".join(done.stderr.split())
@@ -250,15 +254,14 @@ ODD: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_row_49_odd_checkpoints(runs: Path, mptctl: CommandLine, kind: str) -> None:
     rewrite(runs / "new" / "best.pt", ODD[kind])
     one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
-    done = mptctl("runs", "--run-root", runs, "--json")
-    assert done.returncode == 0, done.stderr
+    mptctl.must("runs", "--run-root", runs, "--json")
 
 
 @pytest.mark.parametrize("training", [{}, {"optimizer": {}}, None])
 def test_row_49_nothing_to_go_on_with(runs: Path, mptctl: CommandLine, training: object) -> None:
     rewrite(runs / "ref" / "last.pt", _set("training", training))
     (runs / "ref" / "previous.pt").unlink()
-    one_line(mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1"), 5)
+    one_line(go_on(mptctl, runs), 5)
 
 
 @pytest.mark.parametrize("state", [
@@ -268,9 +271,7 @@ def test_row_49_nothing_to_go_on_with(runs: Path, mptctl: CommandLine, training:
 ], ids=str)  # fmt: skip
 def test_row_49_odd_state_dicts(tmp_path: Path, mptctl: CommandLine, state: object) -> None:
     torch.save(state, tmp_path / "w.pt")
-    (tmp_path / "names.txt").write_text("0\n1\n")
-    words = ("import", tmp_path / "w.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
-    one_line(mptctl(*words, "--recipe", "digits", "--run-root", tmp_path / "runs"), 5)
+    one_line(bring(mptctl, tmp_path / "w.pt", "--recipe", "digits", "--run-root", tmp_path / "runs"), 5)
     assert not (tmp_path / "runs").exists()
 
 

@@ -19,10 +19,9 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.training.graphed import WARM_STEPS, GraphedStep
-from mptctl.training.step import train_step
 from tests.common import CPU, Train, assert_same_run, short_recipe
 from tests.forked import Forked
-from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, take_steps, unequal
+from tests.graphed_steps import check_eager_bits
 from tests.tape import TapeRecorder
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
@@ -96,24 +95,25 @@ def test_row_08_a_signal_saves_and_names_the_command_that_goes_on(
     assert_same_run(finished.run, whole.run)
 
 
-def test_row_11_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: Train) -> None:
-    with pytest.raises(
-        NonFiniteError, match=r"step \d+: not finite: .*learning rate 1e\+30.*nonfinite\.pt"
-    ) as end:
-        run(short_recipe("optim.lr=1e30", "optim.schedule=constant"), "bad")
-    assert re.search(r"not finite: the (term|gradient of|square of|loss)", str(end.value))
-    folder = Path(run(short_recipe(), "good")[0].run.path).parent / "bad"
-    kept = load_checkpoint(folder / "nonfinite.pt")
+def test_row_11_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(
+    run: Train, digits: Split
+) -> None:
+    diverging = ("optim.lr=1e30", "optim.schedule=constant")
+    said = r"step \d+: not finite: the (term|gradient of|square of|loss).*learning rate 1e\+30.*nonfinite\.pt"
+    with pytest.raises(NonFiniteError, match=said) as end:
+        run(short_recipe(*diverging), "bad")
+    kept = load_checkpoint(digits.run_root / "bad" / "nonfinite.pt")
+    steps = kept.meta.global_step
+    assert f"step {steps + 1}: not finite" in str(end.value)
     assert all(torch.isfinite(v.float()).all() for v in kept.model.values())
+    ended, _ = run(short_recipe(*diverging, f"optim.max_steps={steps}"), "ended")
+    assert steps > 0
+    assert all(torch.equal(kept.model[k], v) for k, v in load_checkpoint(ended.run.last).model.items())
 
 
 def test_row_90_a_replayed_step_takes_each_steps_own_rate_k_and_batch() -> None:
     recipe = short_recipe("optim.batch_size=12", "method.k_schedule=linear-to-zero", method="mpt-kl")
-    batches, recorder = make_batches(recipe, CPU), TapeRecorder()
-    students = make_student(recipe, CPU), make_student(recipe, CPU)
-    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(recorder, teachers_inside=True)
-    for student, step in zip(students, steps, strict=True):
-        take_steps(student, recipe, batches, range(STEPS), step)
-    assert unequal(*students) == []
+    recorder = TapeRecorder()
+    check_eager_bits(recipe, CPU, GraphedStep(recorder, teachers_inside=True))
     # Those that warm up, and the one on a smaller batch, are taken without the recording.
     assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + 1)

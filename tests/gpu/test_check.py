@@ -15,7 +15,6 @@ import pytest
 from tests.common import CommandLine
 from tests.gpu import check
 from tests.gpu.check import TASKS, Check, Result, Task
-from tests.gpu.machine import machine
 
 
 def checked(out: Path, rehearse: bool = True, pictures: Path | None = None) -> Check:
@@ -29,7 +28,7 @@ def tried(out: Path, *words: str, limit: int = 60, measures: bool = False) -> tu
     return result["outcome"], result["message"]
 
 
-@pytest.mark.parametrize("name", ["copy_shaped", "time_loader", "tune_kernel"])
+@pytest.mark.parametrize("name", ["time_loader", "tune_kernel"])
 def test_what_a_gpu_runs_can_be_imported(name: str) -> None:
     pytest.importorskip("triton")
     assert import_module(f"tests.gpu.{name}").__doc__
@@ -41,21 +40,26 @@ def test_every_test_file_for_a_gpu_is_run() -> None:
     assert {task.part for task in TASKS} == set(check.PARTS)
 
 
-def test_numbers_are_kept_line_by_line_with_the_machine_and_the_rest_is_in_the_log(tmp_path: Path) -> None:
-    program = (
-        "import sys, os; print('{\"us\": 2.0}', flush=True); print('said', file=sys.stderr); os._exit(3)"
-    )
-    assert tried(tmp_path, "-c", program, measures=True) == ("failed", "exit code 3")
-    about, row = map(json.loads, (tmp_path / "a task.jsonl").read_text().splitlines())
-    assert row == {"us": 2.0}
-    assert about["checked_on"]["versions"]["torch"]
-    assert "    said\n" in (tmp_path / "check.log").read_text()
+KILLED = (
+    "import sys, time; print('one', flush=True); print('said', file=sys.stderr, flush=True); time.sleep(60)"
+)
+FAILS = "import os; print('{\"us\": 2.0}', flush=True); os._exit(3)"
 
 
-def test_what_hangs_is_killed_at_its_limit_and_what_it_printed_before_is_kept(tmp_path: Path) -> None:
-    program = "import time; print('one', flush=True); time.sleep(60)"
-    assert tried(tmp_path, "-c", program, limit=4) == ("failed", "killed after 4 s, its limit")
-    assert "    one\n" in (tmp_path / "check.log").read_text()
+@pytest.mark.parametrize(
+    ("program", "limit", "measures", "message"),
+    [(FAILS, 60, True, "exit code 3"), (KILLED, 4, False, "killed after 4 s, its limit")],
+)
+def test_what_a_task_printed_before_it_failed_or_was_killed_is_kept(
+    tmp_path: Path, program: str, limit: int, measures: bool, message: str
+) -> None:
+    assert tried(tmp_path, "-c", program, limit=limit, measures=measures) == ("failed", message)
+    if measures:  # line by line, with the machine
+        about, row = map(json.loads, (tmp_path / "a task.jsonl").read_text().splitlines())
+        assert row == {"us": 2.0}
+        assert about["checked_on"]["versions"]["torch"]
+    else:
+        assert {"    one", "    said"} < set((tmp_path / "check.log").read_text().splitlines())
 
 
 @pytest.mark.parametrize(
@@ -93,11 +97,19 @@ def test_what_is_missing_is_named_and_is_not_passed(tmp_path: Path) -> None:
 
 
 def test_without_a_gpu_nothing_is_run_and_the_exit_code_says_so(tmp_path: Path) -> None:
-    command = [sys.executable, check.__file__, "--parts", "quick,step", "--out", str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PATH": ""}, check=False)
+    def call(parts: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, check.__file__, "--parts", parts, "--out", str(tmp_path)]
+        variables = os.environ | {"PATH": "", "GIT_COMMIT": "0123abc"}
+        return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+
+    run = call("quick,step")
     assert run.returncode == 3, run.stderr
     assert "quick: quick: NOT RUN, no CUDA device here" in run.stdout
-    assert "torch" in json.loads((tmp_path / "check.json").read_text())["checked_on"]["versions"]
+    about = json.loads((tmp_path / "check.json").read_text())["checked_on"]
+    # A copy without history does not say that nothing was changed.
+    assert (about["commit"], about["changed_since"], about["gpu"]) == ("0123abc", None, None)
+    assert "torch" in about["versions"]
+    assert "--parts slow: unknown" in call("quick,slow").stderr
 
 
 def test_tasks_that_time_loaders_get_the_pictures_that_are_named(tmp_path: Path) -> None:
@@ -109,12 +121,6 @@ def test_tasks_that_time_loaders_get_the_pictures_that_are_named(tmp_path: Path)
     assert "['-c', 'loader', '--data-root', '/some/pictures.tar']" in said
 
 
-def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        check.main(["--parts", "quick,slow"])
-    assert "--parts slow: unknown" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "task", [task for task in TASKS if "mptctl" in task.words], ids=lambda task: task.name
 )
@@ -122,12 +128,3 @@ def test_benches_know_their_words(task: Task, mptctl: CommandLine) -> None:
     done = mptctl(*task.words[2:], "--device", "no-such-device")
     assert done.returncode == 2
     assert "no-such-device" in done.stderr
-
-
-def test_a_copy_without_history_does_not_say_that_nothing_was_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("GIT_COMMIT", "0123abc")
-    about = machine(rehearse=False)
-    assert (about["commit"], about["changed_since"], about["gpu"]) == ("0123abc", None, None)

@@ -5,7 +5,7 @@ With algorithms that repeat themselves, so that no bit may differ. In a rehearsa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,19 +18,26 @@ from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.training.graphed import CudaRecorder, GraphedStep
-from mptctl.training.step import train_step
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, short_recipe
 from tests.gpu.card import DEVICE, REHEARSED, needs_card, skip_without_card
 from tests.gpu.test_training import SAME_BITS, kill_and_resume, request_of
-from tests.gpu.test_training import taught as taught
-from tests.graphed_steps import STEPS, TakeStep, make_batches, make_student, revive, take_steps, unequal
+from tests.graphed_steps import (
+    STEPS,
+    check_bits_after_checkpoint,
+    check_eager_bits,
+    check_no_weight_moves,
+    make_batches,
+    make_student,
+    take_steps,
+)
 from tests.tape import TapeRecorder
 
 skip_without_card()
 pytestmark = pytest.mark.gpu
 
+Graphed = Callable[..., GraphedStep]
 ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.accumulate=2")
 CASES = {
     "no-treatment": ("no-treatment", ()),
@@ -61,65 +68,43 @@ def same_bits() -> Iterator[None]:
         yield
 
 
-def graphed(inside: bool = True) -> GraphedStep:
-    return GraphedStep(TapeRecorder() if REHEARSED else CudaRecorder(DEVICE), teachers_inside=inside)
+@pytest.fixture
+def graphed() -> Iterator[Graphed]:
+    """Make graphs that are closed when the test ends."""
+    made = []
 
+    def make(inside: bool = True) -> GraphedStep:
+        made.append(
+            GraphedStep(TapeRecorder() if REHEARSED else CudaRecorder(DEVICE), teachers_inside=inside)
+        )
+        return made[-1]
 
-def compare(recipe: Recipe, inside: bool = True) -> None:
-    batches = make_batches(recipe, DEVICE)
-    eager, student, step = make_student(recipe, DEVICE), make_student(recipe, DEVICE), graphed(inside)
-    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
-    found = take_steps(student, recipe, batches, range(STEPS), step)
-    step.close()
-    assert unequal(student, eager) == []
-    assert [{name: float(term) for name, term in terms.items()} for terms in found] == [
-        {name: float(term) for name, term in terms.items()} for terms in wanted
-    ]
+    yield make
+    for each in made:
+        each.close()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_steps_from_a_graph_leave_the_bits_of_eager_ones(case: str) -> None:
-    compare(recipe_of(case))
+def test_steps_from_a_graph_leave_the_bits_of_eager_ones(case: str, graphed: Graphed) -> None:
+    check_eager_bits(recipe_of(case), DEVICE, graphed())
 
 
 @needs_card
-def test_so_do_those_of_a_resnet18() -> None:
-    compare(resnet18())
+def test_so_do_those_of_a_resnet18(graphed: Graphed) -> None:
+    check_eager_bits(resnet18(), DEVICE, graphed())
 
 
-def test_logits_from_outside_of_the_graph_give_the_same_bits() -> None:
-    compare(recipe_of("mpt-kl, moving k"), inside=False)
+def test_logits_from_outside_of_the_graph_give_the_same_bits(graphed: Graphed) -> None:
+    check_eager_bits(recipe_of("mpt-kl, moving k"), DEVICE, graphed(inside=False))
 
 
-def test_steps_after_a_checkpoint_are_those_of_a_run_without_one() -> None:
-    recipe = recipe_of("mpt-lm, all")
-    batches, eager = make_batches(recipe, DEVICE), make_student(recipe, DEVICE)
-    take_steps(eager, recipe, batches, range(STEPS), train_step)
-    student, first, second = make_student(recipe, DEVICE), graphed(), graphed()
-    take_steps(student, recipe, batches, range(9), first)
-    first.close()
-    student = revive(student, recipe, DEVICE)
-    take_steps(student, recipe, batches, range(9, STEPS), second)
-    second.close()
-    assert unequal(student, eager) == []
+def test_steps_after_a_checkpoint_are_those_of_a_run_without_one(graphed: Graphed) -> None:
+    check_bits_after_checkpoint(recipe_of("mpt-lm, all"), DEVICE, graphed(), graphed())
 
 
 @pytest.mark.parametrize("case", ["mpt-kl, moving k", "mpt-lm, all"])
-def test_a_step_that_is_not_finite_stops_all_weights(case: str) -> None:
-    recipe = recipe_of(case)
-    batches = make_batches(recipe, DEVICE, bad=9)
-    students = make_student(recipe, DEVICE), make_student(recipe, DEVICE)
-    steps: tuple[TakeStep, TakeStep] = train_step, graphed()
-    for student, step in zip(students, steps, strict=True):
-        take_steps(student, recipe, batches, range(9), step)
-        before = [p.detach().clone() for p in student.model.parameters()]
-        take_steps(student, recipe, batches, range(9, STEPS), step)
-        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
-    eager, replayed = (student.guard.failed() for student in students)
-    assert (replayed.step, str(replayed)) == (9, str(eager))
-    for student in students:
-        student.guard.restore()
-    assert unequal(*students) == []
+def test_a_step_that_is_not_finite_stops_all_weights(case: str, graphed: Graphed) -> None:
+    check_no_weight_moves(recipe_of(case), DEVICE, graphed())
 
 
 @needs_card
@@ -148,7 +133,7 @@ class _Looks(nn.Module):
 
 # The last test: after a capture that has failed, torch keeps memory back.
 @needs_card
-def test_what_cannot_be_captured_is_said_in_one_line() -> None:
+def test_what_cannot_be_captured_is_said_in_one_line(graphed: Graphed) -> None:
     recipe = recipe_of("no-treatment")
     batches, student = make_batches(recipe, DEVICE), make_student(recipe, DEVICE)
     object.__setattr__(student, "wrapped", _Looks(student.model))

@@ -22,12 +22,10 @@ from mptctl.data.split import Split, make_split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import DataRecipe, Recipe
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe
+from tests.common import Log, assert_same_run, short_recipe
 from tests.gpu.card import DEVICE, needs_card, skip_without_card
 
 skip_without_card()
@@ -74,34 +72,6 @@ def test_pictures_in_memory_never_wait(digits: Split) -> None:
     with no_waiting():
         next(batches)
     loader.close()
-
-
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
-def test_from_the_first_step_that_is_not_finite_no_weight_moves(name: str) -> None:
-    model = torch.nn.Linear(3, 2, device=DEVICE)
-    optimizer = build_optimizer(short_recipe(f"optim.name={name}").optim, model, "")
-    guard = NonFiniteGuard(model, DEVICE)
-    seen = []
-    for factor in (1.0, float("nan"), 1.0):
-        guard.before_forward()
-        loss = model(torch.full((4, 3), factor, device=DEVICE)).square().sum()
-        loss.backward()
-        gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
-        guard.check({"loss": loss.detach()}, gradients)
-        optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
-        before = model.weight.detach().clone()
-        optimizer.step()
-        optimizer.zero_grad()
-        seen.append(torch.equal(model.weight, before))
-    assert seen == [False, True, True]
-    failed = guard.failed()
-    assert failed.step == 1
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """Embedded digits with an old model and a reference, of an epoch each on the CPU."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught") / "runs", val_fraction=0.1, epochs=1)
 
 
 def request_of(taught: Split, folder: Path, recipe: Recipe, resume: bool = False) -> RunRequest:

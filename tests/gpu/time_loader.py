@@ -10,13 +10,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import patch
-
-import torch
 
 from mptctl.bench.runners import our_stream
 from mptctl.bench.sources import find_pictures, repeat_pictures
-from mptctl.data import pictures
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.sources import read_source
 from mptctl.data.split import Split
@@ -70,15 +66,12 @@ def main() -> int:
 
 
 def threads(split: Split, folder: Path, scratch: Path, seconds: float) -> None:
-    """The threaded loader by threads, as it is, with freed memory kept, as it was before; then by processes."""
+    """The threaded loader by threads, with freed memory kept, and by processes."""
     for count in THREADS:
         tell(one(f"threaded, {count} threads", split, scratch, seconds, count))
     most = THREADS[-1]
     with keep_freed_memory():
         tell(one(f"threaded, {most} threads, freed memory kept", split, scratch, seconds, most))
-    # By torchvision's function, which takes the interpreter's lock twice as often.
-    with patch.object(pictures, "resize_picture", resize_by_torchvision):
-        tell(one(f"threaded, {most} threads, resized by torchvision", split, scratch, seconds, most))
     tell(several(folder, seconds))
 
 
@@ -107,21 +100,6 @@ def one(name: str, split: Split, scratch: Path, seconds: float, count: int) -> d
         "system_ms": round(1e3 * (after.system - before.system) / images, 3),
         "faults": round((after.faults - before.faults) / images, 1),
     }
-
-
-def resize_by_torchvision(
-    picture: torch.Tensor, height: int, width: int, interpolation: str = "bilinear"
-) -> torch.Tensor:
-    from torchvision.transforms.v2 import InterpolationMode
-    from torchvision.transforms.v2 import functional as vision
-
-    image: torch.Tensor = vision.resize(
-        picture.contiguous().permute(2, 0, 1).unsqueeze(0),
-        [height, width],
-        interpolation=InterpolationMode(interpolation),
-        antialias=True,
-    )
-    return image.squeeze(0).permute(1, 2, 0)
 
 
 def several(folder: Path, seconds: float) -> dict[str, object]:

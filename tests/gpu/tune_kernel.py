@@ -1,4 +1,4 @@
-"""Finds the fastest layout of the fused loss for each size on this GPU, and says what bounds it.
+"""Finds the fastest layout of the fused loss for each size on this GPU, beside a copy of as many bytes.
 
 python -m tests.gpu.tune_kernel --compile     without a card: compiles every layout for sm_90 into Triton's cache
 python -m tests.gpu.tune_kernel --out FOLDER  on the card: tuned.json and tuned.py, written anew after each size
@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,6 @@ from mpt_kernels.layouts import FEW_ROWS, NarrowLayout, Size, WideLayout
 from mpt_kernels.types import LossSettings
 from mptctl.bench.graph_clock import GraphClock
 from mptctl.bench.loss_timing import DTYPES, INPUT_BYTES, MOST_CALLS, Inputs, K, least_bytes
-from tests.gpu.copy_shaped import copy_shaped
 
 Layout = NarrowLayout | WideLayout
 # Largest error of the gradient, by the type's rounding, and of the loss, against double precision.
@@ -77,7 +75,6 @@ class Found:
         copy: of a copy that moves as many bytes as the loss must.
         default, best: of the default layout and of the fastest one, in turns with the copy.
         layout: the fastest one.
-        diagnostics: of parts of the work.
         sweep: of each layout.
         wrong: layouts that were refused, and why.
     """
@@ -87,15 +84,13 @@ class Found:
     default: float = 0.0
     best: float = 0.0
     layout: Layout | None = None
-    diagnostics: dict[str, float] = field(default_factory=dict)
     sweep: list[tuple[Layout, float]] = field(default_factory=list)
     wrong: list[tuple[Layout, str]] = field(default_factory=list)
 
     def line(self) -> str:
-        parts = ", ".join(f"{name} {us:.2f}" for name, us in self.diagnostics.items())
         return (
             f"{self.shape}: copy {self.copy:.2f} us, default {self.default:.2f} ({self.copy / self.default:.0%}), "
-            f"best {self.best:.2f} ({self.copy / self.best:.0%}) by {self.layout}; {parts}; {len(self.wrong)} refused"
+            f"best {self.best:.2f} ({self.copy / self.best:.0%}) by {self.layout}; {len(self.wrong)} refused"
         )
 
 
@@ -196,11 +191,6 @@ def tune(shape: Shape, device: torch.device, capability: int, seconds: float) ->
         choose(shape, layout, capability)
         return clock.capture(lambda given: loss(*given), sets, repeats)
 
-    # What bounds the default: its loads and stores without arithmetic, its arithmetic on one row that the cache holds.
-    choose(shape, default, capability)
-    found.diagnostics["copy-shaped"] = clock.capture(partial(copy_shaped, default), sets, 5)()
-    one_row = [[x[:1].expand(x.shape) if x.ndim == 2 else x for x in given] for given in sets]
-    found.diagnostics["one row"] = clock.capture(lambda given: loss(*given), one_row, 5)()
     for layout in layouts(shape):
         if time.monotonic() > end:
             found.wrong.append((layout, "no time was left"))
@@ -248,15 +238,11 @@ class _Sm90:
         return device
 
 
-def compile_one(task: tuple[Shape, Layout, bool]) -> str:
-    """Compile a layout as a call of `mpt_loss` on the card would; the reason why not, or ''.
-
-    Args:
-        task: size, layout, and whether the diagnostics of this layout are compiled too.
-    """
+def compile_one(task: tuple[Shape, Layout]) -> str:
+    """Compile a layout for a size as a call of `mpt_loss` on the card would; the reason why not, or ''."""
     from triton.runtime.driver import driver
 
-    shape, layout, diagnosed = task
+    shape, layout = task
     if not torch.cuda.is_available():
         driver.set_active(_Sm90())
     models = tuple(
@@ -268,10 +254,6 @@ def compile_one(task: tuple[Shape, Layout, bool]) -> str:
         _compile_launch(
             shape._replace(n=min(shape.n, CHECKED_ROWS)), layout, *(x[:CHECKED_ROWS] for x in models)
         )
-        if diagnosed:
-            _compile_launch(shape, layout, *(x[:1].expand(x.shape) for x in models))
-            logits, old, ref = models
-            copy_shaped(layout, (logits, torch.empty(0), old, ref), warm_up=True)
     except Exception as error:  # listed, and tried again on the card
         return f"{shape} {layout}: {type(error).__name__}: {str(error)[-200:]}"
     return ""
@@ -295,7 +277,7 @@ def _compile_launch(shape: Shape, layout: Layout, logits: Tensor, old: Tensor, r
 
 def compile_all(shapes: list[Shape], processes: int) -> None:
     """Compile every layout of every size, in so many processes."""
-    tasks = [(shape, layout, layout == layouts(shape)[0]) for shape in shapes for layout in layouts(shape)]
+    tasks = [(shape, layout) for shape in shapes for layout in layouts(shape)]
     begin = time.monotonic()
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for reason in pool.imap_unordered(compile_one, tasks):

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import make_split
 from mptctl.models.export_meta import sidecar_path
 from mptctl.names import Session
 from mptctl.release.export import ExportReport, ExportRequest, export
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import Log, short_recipe
 
 # Packages that each format needs beside torch.
 NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "safetensors": ("safetensors",)}
@@ -23,17 +19,6 @@ def need(format_: str) -> None:
     """Skip where what a format needs is not installed."""
     for package in NEEDS[format_]:
         pytest.importorskip(package, reason=f"{package} is not installed (make test-integrations)")
-
-
-def trained_run(root: Path) -> Path:
-    """A run root with a split of the digits, an old model of two epochs, and a new one."""
-    split = make_split("digits", run_root=root)
-    for name in ("old", "new"):
-        request = RunRequest(
-            recipe=short_recipe(), split=split, folder=root / name, only_old_classes=name == "old"
-        )
-        train(request, Log())
-    return root
 
 
 def exported(root: Path, format_: str, out: Path, **keys: object) -> ExportReport:

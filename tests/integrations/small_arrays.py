@@ -15,6 +15,11 @@ NEW = ["cat", "dog", "dog", "dog", "emu"]
 OLD_CLASSES = ["cat", "dog"]
 
 
+# The same as numbers for a network in a trainer; one-hot rows, whose largest input is the answer.
+NUMBERS, OLD_NUMBERS = ([["cat", "dog", "emu"].index(name) for name in names] for names in (LABELS, OLD))
+INPUTS = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]
+
+
 def by_hand() -> mptctl.Report:
     return mptctl.evaluate(LABELS, old=OLD, new=NEW, old_classes=OLD_CLASSES)
 

@@ -57,21 +57,20 @@ def test_a_convnext_of_timm_is_fine_tuned_killed_gone_on_with_exported_and_gated
     recipe.write_text(RECIPE.replace("WEIGHTS", str(weights)))
     flags = ("--run-root", str(root))
     sized = [f"--set={key}" for key in ("data.image_size=32", "runtime.device=cpu")]
-    out = mptctl("import", weights, "--arch", "timm:convnext_atto", "--class-names", names, *flags, *sized)
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must(
+        "import", weights, "--arch", "timm:convnext_atto", "--class-names", names, *flags, *sized
+    )
     train = ("train-baseline", "no-treatment", *flags, "--recipe", str(recipe), "--seed", "4")
     kill_at(15, command(*train, "--name", "killed"), RunDir(root / "killed"))
     for words in (("--name", "killed", "--resume"), ("--name", "alone")):
-        out = mptctl(*train, *words)
-        assert out.returncode == 0, out.stderr
+        out = mptctl.must(*train, *words)
     killed, alone = (load_checkpoint(root / name / "best.pt") for name in ("killed", "alone"))
     assert all(torch.equal(killed.model[key], alone.model[key]) for key in alone.model)
     pretrained = model.state_dict()
     kept = {key for key, tensor in pretrained.items() if torch.equal(tensor, alone.model[key][: len(tensor)])}
     assert kept == {key for key in pretrained if key.startswith("stem.")}
     exported = tmp_path / "new.safetensors"
-    out = mptctl("export", "killed", "--format", "safetensors", "--out", exported, *flags)
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("export", "killed", "--format", "safetensors", "--out", exported, *flags)
     for limit, code in (("100", 0), ("0", 3)):
         out = mptctl("evaluate", "old", exported, "--max-nfr", limit, "--json", *flags)
         report = json.loads(out.stdout)

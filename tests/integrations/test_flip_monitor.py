@@ -16,21 +16,13 @@ from mptctl.errors import DataError, NonFiniteError
 from mptctl.integrations import FlipMonitor
 from mptctl.machine.facts import has_package
 from tests.forked import process_of
+from tests.integrations.small_arrays import LABELS, NEW, OLD
 
-# By hand, as in tests/integrations/small_arrays.py: four samples of old classes, one of them lost, one won.
-LABELS = ["cat", "cat", "dog", "dog", "emu"]
-OLD = ["cat", "cat", "dog", "cat", "dog"]
-NEW = ["cat", "dog", "dog", "dog", "emu"]
 CLASSES = ["cat", "dog", "emu"]
 LOGITS = np.eye(3, dtype=np.float32)[[0, 1, 1, 1, 2]]
 FIGURES = {
-    "nfr": 0.25,
-    "negative_flips": 1,
-    "positive_flips": 1,
-    "n_old": 4,
-    "er_old_classes": 0.25,
-    "er_all": 0.2,
-}
+    "nfr": 0.25, "negative_flips": 1, "positive_flips": 1, "n_old": 4, "er_old_classes": 0.25, "er_all": 0.2
+}  # fmt: skip
 
 
 def monitor(said: list[str] | None = None, **keys: object) -> FlipMonitor:
@@ -42,10 +34,8 @@ def test_one_validation_by_hand() -> None:
     said: list[str] = []
     watch = monitor(said)
     report = watch(NEW)
-    assert report.counts.negative_flips == 1
-    assert report.nfr == 0.25
     assert said == ["NFR 25.00 % (1 / 4, 95 % interval 0.63 to 80.59 %), error 20.00 % (1 / 5)"]
-    assert {key: watch.metrics()[key] for key in FIGURES} == FIGURES | {"er_old_classes": 0.25}
+    assert {key: watch.metrics()[key] for key in FIGURES} == FIGURES
     assert (watch.metrics()["nfr_low"], watch.metrics()["nfr_high"]) == report.nfr_ci95
 
 
@@ -84,13 +74,8 @@ def test_a_stored_file_of_the_old_model(tmp_path: Path, ids: list[str | int], ig
 
 def test_without_old_answers_of_new_classes_numbers_do() -> None:
     logits = np.eye(2, dtype=np.float32)
-    watch = FlipMonitor([0, 1, 2], logits[[0, 1, 0]], say=None)
-    assert watch(np.eye(3)[[1, 1, 2]]).counts.model_dump() == {
-        "both_right": 1,
-        "negative_flips": 1,
-        "positive_flips": 0,
-        "both_wrong": 0,
-    }
+    counts = FlipMonitor([0, 1, 2], logits[[0, 1, 0]], say=None)(np.eye(3)[[1, 1, 2]]).counts
+    assert list(counts.model_dump().values()) == [1, 1, 0, 0]  # both right, lost, won, both wrong
 
 
 def test_what_does_not_fit_is_one_line() -> None:

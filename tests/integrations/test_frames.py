@@ -41,8 +41,13 @@ FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.fixture(params=FRAMES)
-def frame(request: pytest.FixtureRequest) -> Any:
-    return FRAMES[request.param](COLUMNS)
+def make(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Any]:
+    return FRAMES[request.param]
+
+
+@pytest.fixture
+def frame(make: Callable[[dict[str, Any]], Any]) -> Any:
+    return make(COLUMNS)
 
 
 def compared(frame: Any, **asked: Any) -> Any:
@@ -51,30 +56,28 @@ def compared(frame: Any, **asked: Any) -> Any:
     )
 
 
-def test_rows_of_a_frame_and_of_the_ids_of_arrays_may_be_in_any_order(request: Any, frame: Any) -> None:
+def test_rows_of_a_frame_and_of_the_ids_of_arrays_may_be_in_any_order(make: Any, frame: Any) -> None:
     order = np.random.default_rng(1).permutation(N)
-    columns = {name: np.asarray(values)[order] for name, values in COLUMNS.items()}
-    shuffled = FRAMES[request.node.callspec.params["frame"]](columns)
+    shuffled = make({name: np.asarray(values)[order] for name, values in COLUMNS.items()})
     arrays = mptctl.evaluate(LABELS, old=OLD, new=NEW, ids=COLUMNS["name"], old_classes="all")
     assert compared(shuffled).model_dump() == arrays.model_dump()
+    beside = mptctl.evaluate(frame, label="y", old="p_prod", new=NEW, old_classes="all")  # an array
+    assert beside.counts == arrays.counts
 
 
-def test_slices_are_columns_of_the_frame_or_of_metadata_in_any_order(frame: Any, request: Any) -> None:
+def test_slices_are_columns_of_the_frame_or_of_metadata_in_any_order(make: Any, frame: Any) -> None:
     own = compared(frame, by=["country"])
     by_hand = pd.DataFrame(COLUMNS).assign(
         flip=(OLD == LABELS) & (NEW != LABELS)).groupby("country")["flip"].mean()  # fmt: skip
     assert {row.by["country"]: row.nfr for row in own.slices} == pytest.approx(by_hand.to_dict())
     order = RANDOM.permutation(N)
-    other = FRAMES[request.node.callspec.params["frame"]](
-        {"name": np.array(COLUMNS["name"])[order], "land": np.asarray(COLUMNS["country"])[order]}
-    )
+    names, lands = (np.asarray(COLUMNS[name])[order] for name in ("name", "country"))
+    other = make({"name": names, "land": lands})
     beside = compared(frame, by=["land"], metadata=other)
     assert {row.by["land"]: row.nfr for row in beside.slices} == pytest.approx(by_hand.to_dict())
-
-
-def test_an_array_may_stand_beside_a_frame(frame: Any) -> None:
-    report = mptctl.evaluate(frame, label="y", old="p_prod", new=NEW, old_classes="all")
-    assert report.counts == compared(frame).counts
+    # One column may be text, and spaces do not count.
+    assert compared(frame, by="country").slices == own.slices
+    assert compared(frame, by="country, y").slices == compared(frame, by=["country,y"]).slices
 
 
 def test_columns_that_are_not_there_are_said(frame: Any) -> None:
@@ -90,11 +93,6 @@ def test_columns_that_are_not_there_are_said(frame: Any) -> None:
         mptctl.evaluate(LABELS, old=OLD, new=NEW, by=["country"])
     with pytest.raises(UsageError, match="metadata: neither a frame"):
         compared(frame, by=["country"], metadata={"country": ["de"]})
-
-
-def test_one_column_may_be_text_and_spaces_do_not_count(frame: Any) -> None:
-    assert compared(frame, by="country").slices == compared(frame, by=["country"]).slices
-    assert compared(frame, by="country, y").slices == compared(frame, by=["country,y"]).slices
 
 
 def test_columns_of_pandas_whose_names_are_numbers_or_stand_twice() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mptctl.integrations import FlipMonitor
+from tests.integrations.small_arrays import INPUTS, NUMBERS, OLD_NUMBERS
 
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed (make test-integrations)"
@@ -15,10 +16,6 @@ transformers = pytest.importorskip(
 pytest.importorskip("accelerate", reason="accelerate is not installed (make test-integrations)")
 # Warnings of other people's libraries are no failures of ours.
 pytestmark = pytest.mark.filterwarnings("default")
-
-LABELS = [0, 0, 1, 1, 2]
-OLD = [0, 0, 1, 0, 1]
-INPUTS = torch.eye(3)[[0, 1, 1, 1, 2]]
 
 
 class Network(torch.nn.Module):
@@ -33,8 +30,10 @@ class Network(torch.nn.Module):
 
 def test_flips_are_metrics_of_each_evaluation(tmp_path: Any) -> None:
     said: list[str] = []
-    monitor = FlipMonitor(LABELS, OLD, old_classes=[0, 1], say=said.append)
-    data = [{"inputs": row, "labels": label} for row, label in zip(INPUTS, LABELS, strict=True)]
+    monitor = FlipMonitor(NUMBERS, OLD_NUMBERS, old_classes=[0, 1], say=said.append)
+    data = [
+        {"inputs": row, "labels": label} for row, label in zip(torch.tensor(INPUTS), NUMBERS, strict=True)
+    ]
     settings = transformers.TrainingArguments(
         output_dir=str(tmp_path), num_train_epochs=2, per_device_eval_batch_size=2, eval_strategy="epoch",
         save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True,

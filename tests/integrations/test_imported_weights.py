@@ -162,8 +162,7 @@ def test_the_error_is_what_the_other_program_computes(
         words += ("--class-names", str(tmp_path / "names.txt"))
         keys += [f"data.eval_resize={int(SIZE / 0.875)}", f"data.mean={list(MEAN)}", f"data.std={list(STD)}"]
     flags = [word for key in keys for word in ("--set", key)]
-    out = mptctl("import", weights, *words, *flags, "--run-root", tmp_path / "runs")
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("import", weights, *words, *flags, "--run-root", tmp_path / "runs")
     held_out = load_split(tmp_path / "runs")
     rows = held_out.indices("val")
     transform = timm.data.create_transform(input_size=(3, SIZE, SIZE), is_training=False, **CONFIG)

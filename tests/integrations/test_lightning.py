@@ -9,17 +9,13 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from mptctl.integrations import FlipMonitor
+from tests.integrations.small_arrays import INPUTS, NUMBERS, OLD_NUMBERS
 
 lightning = pytest.importorskip(
     "lightning.pytorch", reason="lightning is not installed (make test-integrations)"
 )
 # Warnings of other people's libraries are no failures of ours.
 pytestmark = pytest.mark.filterwarnings("default")
-
-LABELS = [0, 0, 1, 1, 2]
-OLD = [0, 0, 1, 0, 1]
-# One-hot rows: the model below answers by the largest input. The second sample is lost, the fourth won.
-INPUTS = torch.eye(3)[[0, 1, 1, 1, 2]]
 
 
 def network(returns: str) -> Any:
@@ -44,7 +40,7 @@ def network(returns: str) -> Any:
 def fit(monitor: FlipMonitor, returns: str, tmp_path: Any, **keys: Any) -> Any:
     from mptctl.integrations.lightning import FlipCallback
 
-    data = DataLoader(TensorDataset(INPUTS, torch.tensor(LABELS)), batch_size=2)
+    data = DataLoader(TensorDataset(torch.tensor(INPUTS), torch.tensor(NUMBERS)), batch_size=2)
     trainer = lightning.Trainer(
         max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, default_root_dir=tmp_path, callbacks=[FlipCallback(monitor, **keys)],
@@ -56,7 +52,7 @@ def fit(monitor: FlipMonitor, returns: str, tmp_path: Any, **keys: Any) -> Any:
 @pytest.mark.parametrize("returns", ["dict", "tensor"])
 def test_flips_after_each_validation(returns: str, tmp_path: Any) -> None:
     said: list[str] = []
-    monitor = FlipMonitor(LABELS, OLD, old_classes=[0, 1], say=said.append)
+    monitor = FlipMonitor(NUMBERS, OLD_NUMBERS, old_classes=[0, 1], say=said.append)
     trainer = fit(monitor, returns, tmp_path, prefix="val/")
     assert [report.counts.negative_flips for report in monitor.history] == [1, 1]
     assert len(said) == 2
@@ -66,4 +62,4 @@ def test_flips_after_each_validation(returns: str, tmp_path: Any) -> None:
 
 def test_a_step_that_returns_nothing_is_said(tmp_path: Any) -> None:
     with pytest.raises(Exception, match="validation_step returned no predictions"):
-        fit(FlipMonitor(LABELS, OLD, say=None), "nothing", tmp_path)
+        fit(FlipMonitor(NUMBERS, OLD_NUMBERS, say=None), "nothing", tmp_path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +74,8 @@ def test_it_serves_as_old_model_and_teacher_and_is_not_trained(
     images = torch.randn(3, 3, 8, 8)
     wanted = images.reshape(3, -1).numpy() @ linear_model()[1]
     np.testing.assert_allclose(load_model(old)(images).numpy(), wanted, rtol=1e-4, atol=1e-4)
-    out = mptctl("split", "digits", "--run-root", root)
-    assert out.returncode == 0, out.stderr
-    out = mptctl("train-baseline", "pct-kl", "--run-root", root, "--dry-run", "--json")
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("split", "digits", "--run-root", root)
+    out = mptctl.must("train-baseline", "pct-kl", "--run-root", root, "--dry-run", "--json")
     assert json.loads(out.stdout)["estimate"]["seconds"] > 0
     run(short_recipe("optim.epochs=1", method="pct-naive"), "new", old=old.path)
     assert load_checkpoint(root / "new" / "best.pt").meta.teachers == {"old": old.digest}
@@ -99,75 +95,64 @@ def test_one_that_takes_bgr_answers_to_rgb_as_it_would_to_bgr(
 ) -> None:
     model, classes = foreign
     flags = ("--run-root", tmp_path, "--recipe", "digits", "--channels", "bgr")
-    out = mptctl("import", model, "--class-names", classes, *flags)
-    assert out.returncode == 0, out.stderr
+    mptctl.must("import", model, "--class-names", classes, *flags)
     images = torch.randn(3, 3, 8, 8)
     wanted = images.flip(1).reshape(3, -1).numpy() @ linear_model()[1]
     found = load_model(load_checkpoint(tmp_path / "old" / "best.pt"))(images)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "give --class-names FILE"),
+        (("--class-names", "classes.txt", "--set", "data.image_size=16"), 5, "cannot compute pictures of (3, 16, 16)"),
+        (("--class-names", "two.txt"), 5, "answers 5 classes, --class-names names 2"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("foreign")
 def test_other_classes_and_other_pictures_are_said(
-    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+    mptctl: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, classes = foreign
-    make_split("digits", run_root=tmp_path / "runs")
-    flags = ("--run-root", tmp_path / "runs")
-    out = mptctl("import", model, *flags)
-    assert (out.returncode, out.stdout) == (2, "")
-    assert "give --class-names FILE" in out.stderr
-    out = mptctl("import", model, "--class-names", classes, *flags, "--set", "data.image_size=16")
-    assert (out.returncode, out.stdout) == (5, "")
-    assert "cannot compute pictures of (3, 16, 16)" in out.stderr
-    classes.write_text("0\n1\n")
-    out = mptctl("import", model, "--class-names", classes, *flags)
-    assert out.returncode == 5
-    assert "answers 5 classes, --class-names names 2" in out.stderr
+    monkeypatch.chdir(tmp_path)
+    Path("two.txt").write_text("0\n1\n")
+    make_split("digits", run_root=Path("runs"))
+    out = mptctl("import", "production.onnx", *words)
+    assert (out.returncode, out.stdout) == (code, "")
+    assert said in out.stderr
 
 
-def outside(entry: Any, folder: Path) -> None:
-    entry.value = "../secret.bin"
-
-
-def absolute(entry: Any, folder: Path) -> None:
-    entry.value = str(folder.parent / "secret.bin")
-
-
-def linked(entry: Any, folder: Path) -> None:
-    entry.value = "link.bin"
-    os.symlink(folder.parent / "secret.bin", folder / "link.bin")
-
-
-def linked_folder(entry: Any, folder: Path) -> None:
-    entry.value = "inner/secret.bin"
-    os.symlink(folder.parent, folder / "inner")
-
-
-@pytest.mark.parametrize("place", [outside, absolute, linked, linked_folder])
-def test_external_data_may_not_lead_out_of_the_folder(
-    place: Callable[[Any, Path], None], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("way", ["../secret.bin", "OUTSIDE/secret.bin", "link.bin", "inner/secret.bin"])
+def test_external_data_may_not_lead_out_of_the_folder(way: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     model, weight = linear_model()
     (tmp_path / "secret.bin").write_bytes(weight.tobytes())
-    onnx.save_model(
-        model, str(folder / "x.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0
-    )
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "inner").symlink_to(tmp_path)
+    save_with_data(model, folder / "x.onnx")
     # As it is, data beside the file are read, and become part of the program.
     state, _ = read_onnx(folder / "x.onnx")
     images = torch.randn(2, 3, 8, 8)
-    np.testing.assert_allclose(
-        load_program(state, "x")(images).numpy(), images.reshape(2, -1).numpy() @ weight, atol=1e-4
-    )
+    wanted = images.reshape(2, -1).numpy() @ weight
+    np.testing.assert_allclose(load_program(state, "x")(images).numpy(), wanted, atol=1e-4)
     proto = onnx.load(str(folder / "x.onnx"), load_external_data=False)
     (entry,) = (each for each in proto.graph.initializer[0].external_data if each.key == "location")
-    place(entry, folder)
+    entry.value = way.replace("OUTSIDE", str(tmp_path))
     (folder / "x.onnx").write_bytes(proto.SerializeToString())
-    with pytest.raises(
-        CheckpointError, match=r"outside the directory|absolute path|symbolic link|outside model directory"
-    ):
+    said = r"outside the directory|absolute path|symbolic link|outside model directory"
+    with pytest.raises(CheckpointError, match=said):
         read_onnx(folder / "x.onnx")
+
+
+def save_with_data(model: Any, path: Path) -> None:
+    """Save a model whose weights lie beside it, in w.bin."""
+    onnx.save_model(model, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"<html></html>", b"PK\x03\x04", bytes(100)])
@@ -180,10 +165,7 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def test_data_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
-    onnx.save_model(
-        linear_model()[0], str(tmp_path / "x.onnx"), save_as_external_data=True, location="w.bin",
-        size_threshold=0,
-    )  # fmt: skip
+    save_with_data(linear_model()[0], tmp_path / "x.onnx")
     (tmp_path / "w.bin").write_bytes((tmp_path / "w.bin").read_bytes()[:100])
     with pytest.raises(CheckpointError, match="exceeds available data \\(100 bytes"):
         read_onnx(tmp_path / "x.onnx")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.common import make_folder
+from tests.common import Done, command, environment, make_folder
 from tests.data.test_pack import whole
 from tests.data.test_pack_shards import members_of
 from tests.data.test_pack_tables import rows_of, write_parquet
@@ -28,6 +25,7 @@ s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (make test-inte
 pytestmark = pytest.mark.filterwarnings("default")
 
 ACCOUNT = "123456789012"
+KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +58,20 @@ def bucket(server: str, pictures: Path, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def environment(server: str, **more: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "FSSPEC_"))}
+def begin(server: str, *words: object, **more: str) -> subprocess.Popen[str]:
+    """`pack` in a process of its own, with no other keys than those that are given."""
+    kept = {key: value for key, value in environment().items() if not key.startswith(("AWS_", "FSSPEC_"))}
     own = {"AWS_ENDPOINT_URL": server, "AWS_EC2_METADATA_DISABLED": "true", "AWS_DEFAULT_REGION": "us-east-1"}
-    return kept | own | more
+    said = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command("pack", *map(str, words)), env=kept | own | more, **said)  # type: ignore[call-overload,no-any-return]
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "mptctl", "pack", *map(str, words)]
-
-
-def pack(server: str, *words: object) -> subprocess.CompletedProcess[str]:
-    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-    return subprocess.run(
-        command(*words), env=environment(server, **keys), capture_output=True, text=True, check=False
-    )
+def pack(server: str, *words: object, code: int = 0, more: dict[str, str] = KEYS) -> Done:
+    """`pack`, which must end with a code."""
+    with begin(server, *words, **more) as process:
+        out, err = process.communicate()
+    assert process.returncode == code, err
+    return Done(code, out, err)
 
 
 def stored(bucket: str) -> dict[str, Any]:
@@ -92,7 +89,6 @@ def test_a_bucket_becomes_a_folder_and_shards(
     server: str, bucket: str, pictures: Path, tmp_path: Path
 ) -> None:
     done = pack(server, f"s3://{bucket}/data", tmp_path / "folder", "--json")
-    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["pictures"] == 56
     assert json.loads(done.stdout)["notes"] == []  # every object has a digest
     assert pictures_in(tmp_path / "folder") == whole(pictures)
@@ -100,7 +96,6 @@ def test_a_bucket_becomes_a_folder_and_shards(
         json.loads(pack(server, f"s3://{bucket}/data", tmp_path / "folder", "--json").stdout)["found"] == 56
     )
     done = pack(server, f"s3://{bucket}/data", tmp_path / "shards", "--to", "shards")
-    assert done.returncode == 0, done.stderr
     members = members_of(tmp_path / "shards")
     assert {name: content for name, content in members.items() if name.endswith(".jpg")} == whole(pictures)
 
@@ -110,24 +105,19 @@ def test_tables_in_a_bucket_are_fetched_and_packed(
 ) -> None:
     for place in (f"s3://{bucket}/tables", f"s3://{bucket}/tables/train.parquet"):
         out = tmp_path / place[-3:]
-        done = pack(server, place, out)
-        assert done.returncode == 0, done.stderr
+        pack(server, place, out)
         assert pictures_in(out) == {p: c for p, c in whole(pictures).items() if p.startswith("train")}
         assert not (out / ".fetched").exists()
 
 
 def test_a_killed_command_goes_on(server: str, bucket: str, pictures: Path, tmp_path: Path) -> None:
     out = tmp_path / "folder"
-    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
-    running = subprocess.Popen(command(f"s3://{bucket}/data", out), env=environment(server, **keys))
-    while running.poll() is None and len(list(out.rglob("*.jpg"))) < 5:
-        time.sleep(0.002)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    for path, content in pictures_in(out).items():
-        assert content == (pictures / path).read_bytes()
-    done = pack(server, f"s3://{bucket}/data", out)
-    assert done.returncode == 0, done.stderr
+    with begin(server, f"s3://{bucket}/data", out, **KEYS) as running:
+        while running.poll() is None and len(list(out.rglob("*.jpg"))) < 5:
+            time.sleep(0.002)
+        running.kill()
+    assert pictures_in(out).items() <= whole(pictures).items()
+    pack(server, f"s3://{bucket}/data", out)
     assert pictures_in(out) == whole(pictures)
 
 
@@ -145,8 +135,7 @@ def test_an_object_whose_bytes_are_not_what_the_store_says_is_named(
         ("folder", "its bytes are not what the store says"),
         ("shards", "its bytes have the MD5"),
     ):
-        done = pack(server, f"s3://{bucket}/data", tmp_path / to, "--to", to)
-        assert done.returncode == 4, done.stderr
+        done = pack(server, f"s3://{bucket}/data", tmp_path / to, "--to", to, code=4)
         assert f"s3://{bucket}/{name}: {said}" in done.stderr
         assert "1 of 56 pictures cannot be used" in done.stderr
         damaged.checksum_algorithm = damaged.checksum_value = None  # as stores have it that know ETags alone
@@ -154,25 +143,18 @@ def test_an_object_whose_bytes_are_not_what_the_store_says_is_named(
     damaged._value_buffer.seek(0)
     damaged._value_buffer.write((pictures / name.removeprefix("data/")).read_bytes())
     done = pack(server, f"s3://{bucket}/data", tmp_path / "folder")
-    assert done.returncode == 0, done.stderr
     assert pictures_in(tmp_path / "folder") == whole(pictures)
 
 
 def test_what_cannot_be_listed_is_said_in_one_line(server: str, bucket: str, tmp_path: Path) -> None:
-    without = subprocess.run(
-        command(f"s3://{bucket}/data", tmp_path / "out"),
-        env=environment(server, HOME=str(tmp_path)), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    nowhere = pack(server, "s3://no-such-bucket/data", tmp_path / "out")
-    empty = pack(server, f"s3://{bucket}/nothing", tmp_path / "out")
-    web = pack(server, f"{server}/data", tmp_path / "out")
-    for done, said in (
-        (without, "no credentials"),
-        (nowhere, "does not exist"),
-        (empty, "nothing lies there"),
-        (web, "does not list"),
+    nobody = {"HOME": str(tmp_path)}
+    for place, keys, said in (
+        (f"s3://{bucket}/data", nobody, "no credentials"),
+        ("s3://no-such-bucket/data", KEYS, "does not exist"),
+        (f"s3://{bucket}/nothing", KEYS, "nothing lies there"),
+        (f"{server}/data", KEYS, "does not list"),
     ):
-        assert done.returncode == 4, done.stderr
+        done = pack(server, place, tmp_path / "out", code=4, more=keys)
         assert len(done.stderr.splitlines()) == 1
         assert said in done.stderr
     assert not (tmp_path / "out").exists()
@@ -187,12 +169,12 @@ def test_a_web_server_gives_what_braces_name(pictures: Path, tmp_path: Path) -> 
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         place = f"http://127.0.0.1:{web.server_port}/{{train,val}}-0.parquet"
-        done = pack("", place, tmp_path / "out")
-        gone = pack("", f"http://127.0.0.1:{web.server_port}/more-{{0..1}}.parquet", tmp_path / "gone")
+        pack("", place, tmp_path / "out")
+        gone = pack(
+            "", f"http://127.0.0.1:{web.server_port}/more-{{0..1}}.parquet", tmp_path / "gone", code=4
+        )
         web.shutdown()
-    assert done.returncode == 0, done.stderr
     assert pictures_in(tmp_path / "out") == whole(pictures)
-    assert gone.returncode == 4
     assert "more-0.parquet" in gone.stderr
 
 
@@ -200,6 +182,5 @@ def test_a_table_of_addresses_is_fetched(server: str, bucket: str, pictures: Pat
     names = sorted(whole(pictures))
     rows = [f"s3://{bucket}/data/{name},{name.split('/')[1]},{name.split('/')[0]}" for name in names]
     (tmp_path / "a.csv").write_text("\n".join(["path,label,split", *rows]))
-    done = pack(server, tmp_path / "a.csv", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    pack(server, tmp_path / "a.csv", tmp_path / "out")
     assert sorted(pictures_in(tmp_path / "out").values()) == sorted(whole(pictures).values())

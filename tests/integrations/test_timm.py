@@ -51,8 +51,7 @@ def test_an_imported_net_answers_as_timm(name: str, mptctl: CommandLine, tmp_pat
     model = publish(tmp_path / "published", name, size)
     make_split("digits", run_root=tmp_path / "runs")
     flags = ("--run-root", tmp_path / "runs", "--set", "runtime.device=cpu")
-    out = mptctl("import", tmp_path / "published", *flags)
-    assert out.returncode == 0, out.stderr
+    out = mptctl.must("import", tmp_path / "published", *flags)
     checkpoint = load_checkpoint(Path(out.stdout.strip()))
     data = checkpoint.meta.recipe.data
     assert checkpoint.meta.class_names == tuple(CLASSES)

@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from functools import cache
 from typing import Any
 
 import pytest
@@ -12,11 +11,10 @@ from torch import Tensor
 
 from mpt_kernels import triton_backend
 from mpt_kernels.layouts import NarrowLayout
-from mpt_kernels.triton_backend import Loop
 from mpt_kernels.types import LossSettings
 from tests.kernels import machine_code
 from tests.kernels.machine_code import MachineCode
-from tests.versions import counted_with
+from tests.versions import is_counted
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter compiles nothing", allow_module_level=True)
@@ -38,16 +36,10 @@ def rows(c: int, dtype: torch.dtype, pad: int = 1) -> Tensor:
     return torch.empty(4096, -(-c // pad) * pad, dtype=dtype, device="meta")[:, :c]
 
 
-@cache
-def compiled_for(c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int) -> MachineCode:
-    """The row kernel of `c` classes, compiled once for two tests."""
-    logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
-    return machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)[1]
-
-
-def stack_accesses(compiled: MachineCode) -> int:
-    """Loads and stores of a thread's own memory that a warp executes."""
-    return compiled.count_executed(r"(LDL|STL)\b.*")
+# Loads of single elements of aligned rows: the label, for rows and for tiles, three logits at the label, the scale, the
+# normaliser; of narrow rows those before the label, one or two a lane and model; one a model of rows that are summed
+# again.
+SCALARS = {100: 13, 1000: 13, 21_841: 9}
 
 
 @pytest.mark.parametrize(
@@ -62,38 +54,19 @@ def stack_accesses(compiled: MachineCode) -> int:
 def test_nothing_spills_in_a_loop_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
 ) -> None:
-    compiled = compiled_for(c, num_old, pad, dtype, capability)
+    logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
+    _, compiled = machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
     # One value may wait on the stack while a loop runs: one store and one load.
-    assert stack_accesses(compiled) <= 2, compiled
-    if rows(c, dtype, pad).stride(0) * dtype.itemsize % 16 == 0:
-        assert compiled.count(r"LDG\..*128.*") > 0, compiled
-
-
-@counted_with("triton")
-@pytest.mark.parametrize(
-    ("c", "num_old", "pad", "dtype", "scalars", "capability"),
-    [
-        of_the_night(*shape, scalars, capability)
-        for *shape, scalars in [
-            (100, 48, 1, torch.float32, 13),
-            (1000, 504, 1, torch.float32, 13),
-            (1000, 504, 1, torch.bfloat16, 13),
-            (21_841, 10_920, 16, torch.float32, 9),
-            (21_841, 10_920, 16, torch.bfloat16, 9),
-        ]
-        for capability in CAPABILITIES
-    ],
-)
-def test_few_elements_of_aligned_rows_are_loaded_or_stored_alone(
-    c: int, num_old: int, pad: int, dtype: torch.dtype, scalars: int, capability: int
-) -> None:
-    compiled = compiled_for(c, num_old, pad, dtype, capability)
-    assert not compiled.spills, compiled
-    # The label, for rows and for tiles, three logits at the label, the scale, the normaliser; of
-    # narrow rows those before the label, one or two a lane and model; one a model of rows that are summed again.
-    assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= scalars, compiled
-    # Eight sums of the program, and the label's own gradient.
-    assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 9, compiled
+    assert compiled.count(r"(LDL|STL)\b.*") <= 2, compiled
+    if logits.stride(0) * dtype.itemsize % 16:
+        return
+    whole = compiled.count(r"LDG\..*128.*")
+    assert whole > 0, compiled
+    if is_counted("triton"):
+        assert not compiled.spills, compiled
+        assert compiled.count(r"LDG\b.*") - whole <= SCALARS[c], compiled
+        # Eight sums of the program, and the label's own gradient.
+        assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 9, compiled
 
 
 @pytest.mark.parametrize(
@@ -142,53 +115,5 @@ def test_a_kernel_that_spills_is_found_out() -> None:
     ],
 )
 def test_spills_by_hand(stack: int, local: int, instruction: str, spills: bool) -> None:
-    counts = Counter([instruction])
-    code = MachineCode(registers=32, stack=stack, local=local, instructions=counts, executed=counts)
+    code = MachineCode(registers=32, stack=stack, local=local, instructions=Counter([instruction]))
     assert code.spills == spills
-
-
-# A loop, one that the assembler has unrolled twice, and one that it has unrolled to its end; a jump forward with and
-# one without a condition; one over a loop for rare rows; and behind the end a block that is branched to and comes back.
-DISASSEMBLY = """
-        /*0000*/                   LDC R1, c[0x0][0x28] ;          /* 0x00 */
-        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ; /* 0x00 */
-        /*0020*/              @!P1 LDG.E R3, desc[UR4][R6.64] ;    /* 0x00 */
-        /*0030*/               @P0 BRA 0x10 ;                      /* 0x00 */
-        /*0040*/               @P2 BRA 0x60 ;                      /* 0x00 */
-        /*0050*/                   MUFU.EX2 R4, R3 ;               /* 0x00 */
-        /*0060*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
-        /*0070*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
-        /*0080*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
-        /*0090*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
-        /*00a0*/              @!P3 BRA 0x60 ;                      /* 0x00 */
-        /*00b0*/               @P4 BRA 0x100 ;                     /* 0x00 */
-        /*00c0*/                   STG.E.128 desc[UR4][R2.64], R4 ; /* 0x00 */
-        /*00d0*/                   BRA.U UP1, 0xc0 ;               /* 0x00 */
-        /*00e0*/                   SHFL.BFLY PT, R4, R3, 0x1 ;     /* 0x00 */
-        /*00f0*/                   BRA.DIV UR6, 0x140 ;            /* 0x00 */
-        /*0100*/                   BRA 0x120 ;                     /* 0x00 */
-        /*0110*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
-        /*0120*/                   EXIT ;                          /* 0x00 */
-        /*0130*/                   BRA 0x130;                      /* 0x00 */
-        /*0140*/                   NOP;                            /* 0x00 */
-        /*0150*/                   BRA 0x100;                      /* 0x00 */
-"""
-
-
-def test_what_a_warp_executes_by_hand() -> None:
-    code = machine_code.read_instructions(DISASSEMBLY)
-    loops = (Loop(5, 20, 0), Loop(3, 20, 0), Loop(7, 8, 2), Loop(9, 0, 16, rare=True))
-    assert machine_code.count_executed(code, loops) == {
-        "LDC": 1, "LDG.E.128": 5, "LDG.E": 5, "MUFU.EX2": 1, "LDG.E.64": 2 * 3, "STG.E.U16": 2 * 3,
-        "BRA": 5 + 1 + 3 + 1 + 1, "EXIT": 1,
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="a loop that loads 16 bytes and stores 4 is none of the kernel's"):
-        machine_code.count_executed(code, loops[:2])
-
-
-def test_rare_loops_are_skipped_only_where_the_kernel_says_so() -> None:
-    code = machine_code.read_instructions(DISASSEMBLY)
-    loops = (Loop(5, 20, 0), Loop(7, 8, 2), Loop(9, 0, 16))
-    executed = machine_code.count_executed(code, loops)
-    assert executed["STG.E.128"] == executed["BRA.U"] == 9
-    assert executed["SHFL.BFLY"] == executed["BRA.DIV"] == 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels import MPTLoss, mpt_loss, reference
+from mpt_kernels import mpt_loss, reference
 from mpt_kernels.types import LossSettings
 from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, wide_by_night
 
@@ -124,33 +124,8 @@ def test_the_gradient_of_a_mixture_is_that_of_its_loss(s: LossSettings) -> None:
     logits = case.logits.requires_grad_()
     assert torch.autograd.gradcheck(total, (logits,))
     (by_autograd,) = torch.autograd.grad(total(logits), logits)
-    by_call = sum(
-        case._replace(target=target)
-        .run(
-            mpt_loss,
-            normalizer=1.0,
-            row_weight=share,
-            **{k: v for k, v in s._asdict().items() if k != "num_old"},
-        )
-        .grad
-        for target, share in labels
-    )
+    settings = {"normalizer": 1.0, **s._asdict()}
+    del settings["num_old"]  # the case has it
+    calls = [case._replace(target=y).run(mpt_loss, row_weight=share, **settings) for y, share in labels]
+    by_call = sum(call.grad for call in calls)
     torch.testing.assert_close(by_call, by_autograd, rtol=1e-10, atol=1e-12)
-
-
-def test_the_criterion_takes_weights_and_backpropagates_them() -> None:
-    case, _, weight = mixed_case("cpu")
-    plain = case.run(mpt_loss, row_weight=weight)
-    logits = case.logits.requires_grad_()
-    MPTLoss(num_old=6)(
-        logits, case.target, case.old_logits, case.ref_logits, row_weight=weight
-    ).loss.backward()
-    torch.testing.assert_close(logits.grad, plain.grad, rtol=1e-5, atol=1e-8)
-
-
-def test_weights_that_do_not_fit_are_refused() -> None:
-    case, _, weight = mixed_case("cpu")
-    with pytest.raises(ValueError, match=r"row_weight must be one per row \(6,\), not \(6, 1\)"):
-        case.run(mpt_loss, row_weight=weight.unsqueeze(1))
-    with pytest.raises(ValueError, match="row_weight is on meta, the logits are on cpu"):
-        case.run(mpt_loss, row_weight=weight.to("meta"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mpt_kernels import mpt_loss
-from tests.kernels.cases import Case, Loss, beside, beside_others, random_case, relative_error, wide_by_night
+from tests.kernels.cases import Case, Loss, beside, random_case, relative_error, wide_by_night
 
 EXAMPLES: dict[str, Any] = {
     "max_examples": 8,
@@ -46,23 +46,6 @@ def test_accumulated_over_uneven_pieces(loss: Loss, device: str, cuts: list[int]
     assert float(sum(piece.loss for piece in pieces)) == pytest.approx(float(whole.loss), rel=1e-5)
     for name, count in whole.correct.items():
         assert sum(int(piece.correct[name]) for piece in pieces) == int(count)
-
-
-@beside_others
-def test_two_workers_of_unequal_share(loss: Loss, device: str) -> None:
-    # Distributed training averages the workers' gradients, so each divides by all valid rows over two workers.
-    case = batch_with_ignored_rows(device)
-    whole = case.run(loss)
-    weight = torch.randn(14, 3, device=device)  # of a layer below the logits; its gradient sums over rows
-    features = torch.randn(7, 3, device=device)
-
-    shares = []
-    for rows in torch.arange(7, device=device).split([2, 5]):
-        out = case.rows(rows).run(loss, normalizer=valid_rows(case) / 2)
-        shares.append(out.grad.t() @ features[rows])
-
-    assert shares[0].shape == weight.shape
-    torch.testing.assert_close(sum(shares) / 2, whole.grad.t() @ features, rtol=1e-5, atol=1e-7)
 
 
 @settings(**EXAMPLES)
@@ -102,21 +85,3 @@ def test_any_setting_agrees_with_double_precision(
     assert {name: int(v) for name, v in out.correct.items()} == {
         name: int(v) for name, v in truth.correct.items()
     }
-
-
-@beside_others
-@settings(**EXAMPLES)
-@given(n=st.integers(1, 3), c=st.integers(2, 30), seed=st.integers(0, 2**16))
-def test_the_gradient_of_each_row_sums_to_zero_and_rows_are_independent(
-    loss: Loss, device: str, n: int, c: int, seed: int
-) -> None:
-    # Adding one number to all logits of a student changes neither softmax: no gradient along that direction. (It
-    # does for the old part alone, where cross-entropy and the other teacher see the rest.)
-    torch.manual_seed(seed)
-    case = random_case(n, c, c, device=device)
-    out = case.run(loss, k=1.0)
-    assert float(out.grad.sum(dim=1).abs().max()) <= 1e-5
-
-    order = torch.randperm(n, device=device)
-    shuffled = case.rows(order).run(loss, k=1.0)
-    torch.testing.assert_close(shuffled.grad, out.grad[order], rtol=1e-5, atol=1e-8)

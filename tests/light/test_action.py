@@ -16,11 +16,13 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.common import ROOT
+from tests.common import ROOT, environment, programs, write_release
 
 ACTION = ROOT / "action.yml"
 PROGRAMS = Path(sys.executable).parent
 Gate = Callable[..., tuple[int, dict[str, str]]]
+# As GitHub runs a step with `shell: bash`.
+BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 
 
 def step(name: str) -> Any:
@@ -47,41 +49,26 @@ def test_the_shell_is_clean(name: str) -> None:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
-    """The steps `Gate` and `Summary` on 40 samples, of which two flip: the exit code of the first, and the outputs."""
-    label = np.array(["x", "y"] * 20)
-    new = np.where(np.arange(40) < 38, label, "z")
-    np.savez(tmp_path / "old.npz", id=np.arange(40), label=label, pred=label, classes=["x", "y"])
-    np.savez(tmp_path / "new.npz", id=np.arange(40), label=label, pred=new, classes=["x", "y", "z"])
+    """The steps `Gate` and `Summary` on a release: the exit code of the first, and the outputs."""
+    write_release(tmp_path)
     (tmp_path / "damaged.npz").write_bytes(b"PK no archive")
-    programs = tmp_path / "mptctl" / "bin"
-    programs.mkdir(parents=True)
-    for program, words in (("mptctl", "-m mptctl"), ("python", "")):
-        (programs / program).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
-        (programs / program).chmod(0o755)
+    programs(tmp_path / "mptctl" / "bin")
 
     def run(**inputs: str) -> tuple[int, dict[str, str]]:
         given = dict.fromkeys(step("Gate")["env"], "") | {"OLD": "old.npz", "NEW": "new.npz"} | inputs
         assert set(given) == {"OLD", "NEW", "GATE", "MAX_NFR", "OLD_CLASSES", "METADATA", "CONFIDENCE"}
         outputs = tmp_path / "outputs"
         outputs.write_text("")
-        environment = (
-            os.environ
-            | given
-            | {
-                "RUNNER_TEMP": str(tmp_path),
-                "GITHUB_OUTPUT": str(outputs),
-                "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")]),
-            }
-        )
+        places = {
+            "GITHUB_OUTPUT": outputs,
+            "GITHUB_STEP_SUMMARY": tmp_path / "summary.md",
+            "RUNNER_TEMP": tmp_path,
+        }
+        variables = environment(**given, **{name: str(place) for name, place in places.items()})
         codes = [
-            # As GitHub runs a step with `shell: bash`.
-            subprocess.run(
-                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step(name)["run"]],
-                cwd=tmp_path, env=environment, check=False,
-            ).returncode
+            subprocess.run([*BASH, step(name)["run"]], cwd=tmp_path, env=variables, check=False).returncode
             for name in ("Gate", "Summary")
-        ]  # fmt: skip
+        ]
         assert codes[1] == 0
         return codes[0], dict(line.split("=") for line in outputs.read_text().splitlines())
 
@@ -104,9 +91,10 @@ def test_a_gate_file_gives_the_verdict(
     assert json.loads((tmp_path / "gate" / "gate.json").read_text())["gate"]["answer"] == verdict
 
 
-def test_a_limit_alone_is_enough_and_none_is_an_error(gate: Gate) -> None:
+def test_a_limit_alone_is_enough_and_none_or_a_damaged_file_is_an_error(gate: Gate) -> None:
     assert gate(MAX_NFR="5") == (0, {"verdict": "pass", "nfr": "0.05"})
     assert gate() == (2, {"verdict": "error"})
+    assert gate(NEW="damaged.npz", MAX_NFR="5") == (4, {"verdict": "error", "nfr": ""})
 
 
 def test_a_csv_that_pandas_writes_is_gated_with_its_old_classes(gate: Gate, tmp_path: Path) -> None:
@@ -148,10 +136,6 @@ def test_a_second_use_in_a_job_publishes_nothing_of_the_first(gate: Gate, tmp_pa
         assert not (tmp_path / "gate" / "gate.md").exists()
 
 
-def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:
-    assert gate(NEW="damaged.npz", MAX_NFR="5") == (4, {"verdict": "error", "nfr": ""})
-
-
 # Keeps the comments of a pull request in a folder, one a file, and does what `gh api` is asked for with them.
 GH = """#!/usr/bin/env python3
 import os, pathlib, sys
@@ -179,17 +163,13 @@ def test_each_push_edits_the_comment_of_the_last_one(tmp_path: Path) -> None:
     (comments / "1").write_text("A reviewer's words on <!-- mptctl gate: one -->")
     (tmp_path / "gh").write_text(GH)
     (tmp_path / "gh").chmod(0o755)
-    kept = {
-        "COMMENTS": str(comments),
-        "RUNNER_TEMP": str(tmp_path),
-        "REPOSITORY": "me/mine",
-        "PULL_REQUEST": "7",
-    }
-    environment = os.environ | kept | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GH_TOKEN": "x"}
+    variables = environment(
+        COMMENTS=str(comments), RUNNER_TEMP=str(tmp_path), REPOSITORY="me/mine", PULL_REQUEST="7", GH_TOKEN="x",
+        PATH=f"{tmp_path}:{os.environ['PATH']}",
+    )  # fmt: skip
     for push, name in (("first", "one"), ("first", "two"), ("second", "one"), ("third", "one")):
         (gate / "gate.md").write_text(f"### {push}\n")
-        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step("Comment")["run"]]
-        subprocess.run(words, env=environment | {"NAME": name}, check=True)
+        subprocess.run([*BASH, step("Comment")["run"]], env=variables | {"NAME": name}, check=True)
     texts = {path.name: path.read_text() for path in comments.iterdir()}
     assert texts == {
         "1": "A reviewer's words on <!-- mptctl gate: one -->",

@@ -26,10 +26,7 @@ def weights_of(said: object) -> list[float]:
 def test_inverse_weights_give_each_class_the_same_sum_and_keep_the_mean() -> None:
     weights = weights_of("inverse")
     assert [w * n for w, n in zip(weights, COUNTS, strict=True)] == pytest.approx([125 / 3] * 3)
-
-
-def test_a_class_without_pictures_does_not_change_the_weights_of_the_others() -> None:
-    """By hand: three classes with pictures, 1 + 3 + 50 in all, have a third of 54 each."""
+    # A class without pictures changes nothing for the others: the three with pictures, 1 + 3 + 50, have 54 / 3 each.
     recipe = CriterionRecipe(class_weights="inverse")
     weights = compute_class_weights(recipe, ["ant", "bee", "cat", "dog"], np.array([1, 3, 50, 0]))
     assert weights.tolist() == pytest.approx([18, 6, 18 / 50, 18])
@@ -72,12 +69,9 @@ def test_a_file_is_read_into_the_recipe_and_taken_as_it_is(tmp_path: Path) -> No
 )
 def test_a_file_that_does_not_fit_is_refused_in_a_line(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "weights.yaml").write_text(text)
+    said = [f"criterion.class_weights={tmp_path}/weights.yaml"]
     with pytest.raises(UsageError, match=message) as caught:
-        weights_of(
-            load_recipe(
-                "digits", [f"criterion.class_weights={tmp_path}/weights.yaml"]
-            ).criterion.class_weights
-        )
+        weights_of(load_recipe("digits", said).criterion.class_weights)
     assert "\n" not in str(caught.value)
 
 

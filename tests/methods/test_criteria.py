@@ -187,28 +187,15 @@ def test_logits_whose_exponential_overflows(name: str, dtype: torch.dtype) -> No
     assert losses.dtype == (dtype if dtype == torch.float64 else torch.float32)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 3.0])
-def test_focal_loss_of_a_certain_right_answer_has_no_infinite_derivative(gamma: float) -> None:
-    logits = torch.tensor([[900.0, 0.0]], dtype=torch.float64, requires_grad=True)
-    loss = build_criterion("fl", gamma=gamma)(logits, torch.tensor([0]))
-    loss.sum().backward()
-    assert loss.item() == 0
-    assert not logits.grad.any()
-
-
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2, 2)])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2, 2), (0, 3)])
 @pytest.mark.parametrize("name", NAMES)
 def test_where_everything_is_ignored_it_is_0_and_no_nan(name: str, shape: tuple[int, ...]) -> None:
     logits = torch.full(shape, torch.nan, requires_grad=True)
     losses = odd(name)(logits, torch.full(shape[:1] + shape[2:], -100))
+    assert losses.shape == shape[:1] + shape[2:]
     assert not losses.any()
     losses.sum().backward()
     assert not logits.grad.any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_row_at_all(name: str) -> None:
-    assert odd(name)(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).shape == (0,)
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from mptctl.methods import build_method
 from mptctl.methods.method import COUNTS
-from mptctl.methods.rows import ROWS
 from mptctl.names import METHOD_NAMES
 
 OLD, CLASSES, N = 3, 5, 6
@@ -91,35 +90,3 @@ def test_the_answer_is_right_where_it_is_one_of_the_two_labels() -> None:
     for whose, logits in (("student", z), ("old", old), ("ref", ref)):
         answers = logits.argmax(dim=1)
         assert int(terms[COUNTS[whose]]) == int(((answers == labels) | (answers == others)).sum())
-
-
-def test_the_focal_weight_is_the_share_of_the_label_that_the_teacher_says() -> None:
-    """alpha + beta (lambda [a is the teacher's answer] + (1 - lambda) [b is]), and one distance."""
-    z, labels, others, weight, old, ref = inputs()
-    method = build_method("mpt-kl", num_old=OLD, alpha=0.5, beta=3.0)
-    both = (labels >= 0) & (others >= 0)
-    labels, others = labels.where(both, -100), others.where(both, -100)
-    terms, _ = method.mixture_value_and_grad(z, labels, others, weight, old, ref, NORMALIZER)
-    unweighted = build_method("mpt-kl", num_old=OLD, alpha=1.0, beta=0.0).rows(z, labels, old, ref)
-    for name, logits, distance in (
-        ("fd_old", old, unweighted["fd_old"]),
-        ("fd_ref", ref, unweighted["fd_ref"]),
-    ):
-        says = logits.argmax(dim=1)
-        focal = 0.5 + 3 * (weight * (says == labels) + (1 - weight) * (says == others))
-        assert float(terms[name]) == pytest.approx(float((focal * distance).sum()) / NORMALIZER, rel=1e-12)
-
-
-def test_the_masks_of_elodi_topk_do_not_look_at_labels() -> None:
-    z, labels, others, weight, old, ref = inputs()
-    both = (labels >= 0) & (others >= 0)
-    labels, others = labels.where(both, -100), others.where(both, -100)
-    method = build_method("elodi-topk", num_old=OLD, elodi_top_k=2)
-    terms, _ = method.mixture_value_and_grad(z, labels, others, weight, old, ref, NORMALIZER)
-    plain, _ = method.value_and_grad(z, labels, old, ref, NORMALIZER)
-    for name in ("fd_old", "fd_ref"):
-        assert float(terms[name]) == pytest.approx(float(plain[name]), rel=1e-12)
-
-
-def test_every_method_is_among_the_variants() -> None:
-    assert {variant["name"] for variant in VARIANTS} == set(ROWS)

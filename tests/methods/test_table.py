@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
-from mptctl.methods.method import Method
 from mptctl.methods.rows import chosen_mpt_method, distance_of, mpt_method, refuse_if_never_on, used_keys
-from mptctl.methods.terms import mpt_terms, topk_lm_distance
+from mptctl.methods.terms import topk_lm_distance
 from mptctl.names import METHOD_NAMES, Role
-from mptctl.recipe import MethodRecipe, Recipe, load_recipe
+from mptctl.recipe import MethodRecipe, Recipe
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]
@@ -90,9 +87,12 @@ def test_elodi_topk_counted_by_hand() -> None:
 
 def test_topk_keeps_k_logits_of_each_sample_not_k_samples() -> None:
     student, teacher = torch.zeros(5, 4), torch.arange(20.0).reshape(5, 4)
-    distance = topk_lm_distance(student, teacher, 2)
     expected = [(a**2 + (a - 1) ** 2) / 8 for a in (3, 7, 11, 15, 19)]
-    assert distance.tolist() == pytest.approx(expected)
+    assert topk_lm_distance(student, teacher, 2).tolist() == pytest.approx(expected)
+    # All classes: plain matching.
+    torch.testing.assert_close(topk_lm_distance(student, teacher, 99), 0.5 * teacher.square().mean(1))
+    with pytest.raises(ValueError, match="differ in shape"):
+        topk_lm_distance(student, teacher[:, 1:], 1)
 
 
 def test_two_equal_infinities_among_the_topk_are_no_distance() -> None:
@@ -104,18 +104,6 @@ def test_two_equal_infinities_among_the_topk_are_no_distance() -> None:
     terms, grad = method.value_and_grad(logits, torch.tensor([0]), logits[:, :2], ref)
     assert terms["loss"].item() == pytest.approx(-np.log(3 / 4) + 0.4 / 6, rel=1e-12)
     assert grad[0].tolist() == pytest.approx([3 / 4 - 1 - 0.4 / 3, 1 / 4, 0.0], rel=1e-12)
-
-
-def test_topk_of_at_least_all_classes_is_plain_matching() -> None:
-    student, teacher = torch.randn(6, 5), torch.randn(6, 5)
-    torch.testing.assert_close(
-        topk_lm_distance(student, teacher, 99), 0.5 * (student - teacher).square().mean(1)
-    )
-
-
-def test_topk_refuses_different_shapes() -> None:
-    with pytest.raises(ValueError, match="differ in shape"):
-        topk_lm_distance(torch.zeros(2, 3), torch.zeros(2, 4), 1)
 
 
 @pytest.mark.parametrize("name", ["elodi", "elodi-topk"])
@@ -195,14 +183,9 @@ def test_pct_as_its_authors_set_it_counted_by_hand(recipe: dict[str, float]) -> 
     exp = np.exp([0.0, 3.0, 1.0])
     own = (exp / exp.sum() - [0, 0, 1] + 100 * np.array([student - teacher, teacher - student, 0])) / 2
     torch.testing.assert_close(grad[1], torch.from_numpy(own), rtol=1e-12, atol=1e-12)
-
-
-def test_pct_as_its_authors_set_it_weighs_six_where_the_old_model_is_right() -> None:
-    logits, old = torch.zeros(1, 3, dtype=torch.float64), torch.tensor([[2.0, 0.0]], dtype=torch.float64)
-    right, wrong = (
-        build_method("pct-kl-own", num_old=2, alpha=7.0)(logits, torch.tensor([label]), old)["fd_old"].item()
-        for label in (0, 1)
-    )
+    # Six where the old model is right.
+    flat = torch.zeros(1, 3, dtype=torch.float64)
+    right, wrong = (method(flat, torch.tensor([y]), old[:1])["fd_old"].item() for y in (0, 1))
     assert right == pytest.approx(6 * wrong)
 
 
@@ -213,35 +196,39 @@ def test_an_unknown_method_or_setting_names_the_nearest() -> None:
         build_method("mpt-kl", num_old=2, alhpa=1.0)
 
 
-def test_lambda_defaults_by_distance() -> None:
+def test_a_distance_chooses_the_method_and_its_lambda() -> None:
     assert build_method("mpt-kl", num_old=2).settings.lam_ref == 1.0
     assert build_method("mpt-lm", num_old=2).settings.lam_ref == 0.4
     assert build_method("mpt-lm", num_old=2, lam=0.7).settings.lam_old == 0.7
-
-
-def run_of(method: str, optim: dict[str, int]) -> Recipe:
-    return Recipe.model_validate({"method": {"name": method}, "optim": optim})
+    tuned = MethodRecipe(name="mpt-lm")  # a recipe with a distance needs no flag for it
+    assert [chosen_mpt_method(tuned, *more) for more in ((), ("kl",))] == ["mpt-lm", "mpt-kl"]
+    assert chosen_mpt_method(MethodRecipe()) == mpt_method("kl") == "mpt-kl"
+    assert mpt_method("lm", with_ref=False) == "mpt-lm-noref"
+    found = {kind: {name for name in METHOD_NAMES if distance_of(name) == kind} for kind in (None, "kl")}
+    assert found[None] == {"no-treatment", "pct-naive", "mpt-nodistill"}
+    assert found["kl"] == {"pct-kl", "pct-kl-own", "mpt-kl", "mpt-kl-noref", "mpt-kl-nobias"}
 
 
 @pytest.mark.parametrize(
-    ("optim", "message"),
+    ("method", "optim", "message"),
     [
         (
+            "elodi",
             {"epochs": 6},
-            r"optim\.epochs 6: .*elodi .*epoch 7 .*elodi_start_epoch 6.*set optim\.epochs to at least 7",
+            r"epochs 6: .*epoch 7 .*elodi_start_epoch 6.*set optim\.epochs to at least 7",
         ),
-        ({"epochs": 9, "max_steps": 60}, r"optim\.max_steps 60: .*set optim\.max_steps to at least 61"),
+        ("elodi", {"epochs": 9, "max_steps": 60}, r"max_steps 60: .*set optim\.max_steps to at least 61"),
+        ("elodi", {"epochs": 7}, None),
+        ("elodi", {"epochs": 9, "max_steps": 61}, None),
+        ("mpt-kl", {"epochs": 1, "max_steps": 1}, None),
     ],
 )
-def test_a_run_that_ends_before_the_method_begins_is_refused(optim: dict[str, int], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        refuse_if_never_on(run_of("elodi", optim), 10)
-
-
-def test_a_run_that_reaches_the_method_is_not_refused() -> None:
-    for optim in ({"epochs": 7}, {"epochs": 9, "max_steps": 61}):
-        refuse_if_never_on(run_of("elodi", optim), 10)
-    refuse_if_never_on(run_of("mpt-kl", {"epochs": 1, "max_steps": 1}), 10)
+def test_a_run_that_ends_before_the_method_begins_is_refused(
+    method: str, optim: dict[str, int], message: str | None
+) -> None:
+    recipe = Recipe.model_validate({"method": {"name": method}, "optim": optim})
+    with pytest.raises(UsageError, match=message) if message else nullcontext():
+        refuse_if_never_on(recipe, 10)
 
 
 def test_naive_weight_is_what_is_added_where_the_old_model_is_right() -> None:
@@ -268,50 +255,6 @@ def test_the_recipes_defaults_are_those_of_the_loss() -> None:
     recipe, loss = MethodRecipe.model_validate({}), LossSettings(num_old=2)
     for key in ("alpha", "beta", "tau", "tau_squared", "lm_reduction"):
         assert getattr(recipe, key) == getattr(loss, key), key
-
-
-def test_the_table_names_the_distance_of_every_method() -> None:
-    distances = {name: distance_of(name) for name in METHOD_NAMES}
-    assert {name for name, distance in distances.items() if distance is None} == {
-        "no-treatment",
-        "pct-naive",
-        "mpt-nodistill",
-    }
-    assert {name for name, distance in distances.items() if distance == "kl"} == {
-        "pct-kl",
-        "pct-kl-own",
-        "mpt-kl",
-        "mpt-kl-noref",
-        "mpt-kl-nobias",
-    }
-    assert (mpt_method("kl"), mpt_method("lm")) == ("mpt-kl", "mpt-lm")
-
-
-def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
-    """Logit matching without focal weights, both ways, with a bias and an ignored row of NaN."""
-    logits, target, old, ref = hand_made()
-    target[1], logits[1], old[1] = -100, torch.nan, torch.nan
-    settings = LossSettings(2, distance="lm", lam_old=0.6, lam_ref=0.4, beta=0.0, k=1.5)
-    fused = Method(name="fused", settings=settings, teachers=frozenset(Role))
-    other = replace(fused, terms=partial(mpt_terms, distance=lm_distance))
-    (terms, grad), (by_autograd, its_grad) = (
-        m.value_and_grad(logits, target, old, ref) for m in (fused, other)
-    )
-    assert list(terms) == list(by_autograd)
-    for name, term in terms.items():
-        assert by_autograd[name].item() == pytest.approx(term.item()), name
-    torch.testing.assert_close(its_grad, grad)
-    assert not its_grad[1].any()
-
-
-def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
-    (tmp_path / "best.yaml").write_text("method:\n  name: mpt-lm\n")
-    tuned = load_recipe(str(tmp_path / "best.yaml"))
-    assert chosen_mpt_method(tuned.method) == "mpt-lm"
-    assert chosen_mpt_method(tuned.method, "kl") == "mpt-kl"
-    for recipe in (load_recipe("digits"), Recipe()):
-        assert chosen_mpt_method(recipe.method) == "mpt-kl"
-    assert mpt_method("lm", with_ref=False) == "mpt-lm-noref"
 
 
 @pytest.mark.parametrize("name", METHOD_NAMES)

@@ -9,18 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import Split
 from mptctl.names import PLUGINS
 from mptctl.recipe import own
-from tests.common import ROOT, digits_with_teachers
+from tests.common import ROOT
 
 PAGE = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
 METHOD, CRITERION, NETWORK = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-SHORT = [
-    word
-    for key in ("optim.max_steps=4", "runtime.device=cpu", "runtime.threads=1")
-    for word in ("--set", key)
-]
+SHORT = [f"--set={key}" for key in ("optim.max_steps=4", "runtime.device=cpu", "runtime.threads=1")]
 IMPORTS = "import mptctl\nfrom torch.nn.functional import cross_entropy\n"
 
 
@@ -44,12 +39,6 @@ def muscle(tmp_path: Path) -> Path:
     file = tmp_path / "muscle.py"
     file.write_text(METHOD)
     return file
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    """A split of the digits with the old model and the reference."""
-    return digits_with_teachers(tmp_path_factory.mktemp("taught"), val_fraction=0.2, epochs=1)
 
 
 def function(body: str, name: str = "bad", arguments: str = "z, y, old, ref, settings") -> str:

@@ -81,10 +81,9 @@ def test_it_trains_and_goes_on_bit_by_bit_and_is_read_without_its_file(
     root = taught.run_root
     where = ("--run-root", root)
     keys = (*SHORT, "--set", "runtime.checkpoint_every_steps=1", "--set", "method.settings.tau=3")
-    done = mptctl(
+    mptctl.must(
         "train-baseline", "muscle", "--plugin", muscle, *where, *keys, "--name", "whole", "--cache-teachers"
     )
-    assert done.returncode == 0, done.stderr
     recipe = load_checkpoint(root / "whole" / "best.pt").meta.recipe
     assert recipe.method.settings == {"weight": 1.0, "tau": 3.0}
     teachers = root / "old" / "best.pt", (root / "ref" / "best.pt",)
@@ -95,7 +94,7 @@ def test_it_trains_and_goes_on_bit_by_bit_and_is_read_without_its_file(
     assert refused.returncode == 2
     assert "no such method: muscle" in refused.stderr
     assert "--plugin FILE.py" in refused.stderr
-    assert mptctl(*words, "--plugin", muscle).returncode == 0
+    mptctl.must(*words, "--plugin", muscle)
     assert_same_run(RunDir(root / "killed"), RunDir(root / "whole"))
 
     (kept,) = RunDir(root / "whole").read_own()
@@ -112,8 +111,7 @@ def test_it_trains_and_goes_on_bit_by_bit_and_is_read_without_its_file(
         ("export", root / "whole", "--format", "safetensors"),
         ("runs",),
     ):
-        read = mptctl(*reading, *where)
-        assert read.returncode == 0, read.stderr
+        mptctl.must(*reading, *where)
     assert (
         json.loads(mptctl("compare", root / "whole", "--json", *where).stdout)["rows"][0]["method"]
         == "muscle"
@@ -134,8 +132,7 @@ def test_a_study_of_three_methods_and_two_seeds_on_two_workers(
     refused = mptctl(*words, "--dry-run")
     assert refused.returncode == 2
     assert "no such value: 'muscle'" in refused.stderr
-    done = mptctl(*words, "--plugin", muscle, "--parallel", "2", "--json")
-    assert done.returncode == 0, done.stderr
+    done = mptctl.must(*words, "--plugin", muscle, "--parallel", "2", "--json")
     rows = {row["name"]: row for row in json.loads(done.stdout)["comparison"]["rows"]}
     assert set(rows) >= {"no-treatment", "mpt-kl", "muscle"}
     assert rows["muscle"]["seeds"] == [1, 2]
@@ -144,8 +141,7 @@ def test_a_study_of_three_methods_and_two_seeds_on_two_workers(
     # Another text for one of its seeds is a remark.
     copy = next((root / "1" / "muscle" / "plugins").iterdir())
     copy.with_name("muscle-00000000.py").write_text("other")
-    compared = mptctl("compare", root, "--json")
-    assert compared.returncode == 0, compared.stderr
+    compared = mptctl.must("compare", root, "--json")
     (note,) = (note for note in json.loads(compared.stdout)["notes"] if "different texts" in note)
     assert note.startswith("muscle: was trained by different texts of muscle.py: muscle-00000000.py")
 
@@ -163,8 +159,7 @@ def test_a_package_with_an_entry_point_needs_no_flag(
     monkeypatch.syspath_prepend(tmp_path)
     assert "or muscle" in mptctl("train-baseline", "--help").stdout.replace("gone or", "or")
     assert "flips_by_me" not in sys.modules
-    done = mptctl("train-baseline", "muscle", "--run-root", taught.run_root, *SHORT, "--name", "packaged")
-    assert done.returncode == 0, done.stderr
+    mptctl.must("train-baseline", "muscle", "--run-root", taught.run_root, *SHORT, "--name", "packaged")
     monkeypatch.delitem(sys.modules, "flips_by_me")
     kept = RunDir(taught.run_root / "packaged").read_own()
     assert [one.file.rpartition("-")[0] for one in kept] == ["flips_by_me"]
@@ -177,32 +172,21 @@ def test_one_file_is_run_once_by_whichever_path_and_prints_to_standard_error(
     muscle: Path, mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = tmp_path / "ran.txt"
-    muscle.write_text(f"print('loud')\nwith open({str(ran)!r}, 'a') as file: file.write('once')\n{METHOD}")
+    calls = "import mptctl\nmptctl.build_method('mpt-kl', num_old=5)"  # while it is run
+    writes = f"with open({str(ran)!r}, 'a') as file: file.write('once')"
+    muscle.write_text(f"print('loud')\n{writes}\n{calls}\n{METHOD}")
     (tmp_path / "link.py").symlink_to(muscle)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PLUGINS, "muscle.py")
+    assert own.find_own("method", "muscle") is not None
+    assert os.environ[PLUGINS] == str(muscle)  # as workers in other folders find it
     monkeypatch.setenv(PLUGINS, os.pathsep.join(["muscle.py", str(muscle)]))
     paths = [word for path in ("below/../muscle.py", "link.py", "muscle.py") for word in ("--plugin", path)]
     listed = mptctl("recipes", *paths, "--json")
     assert json.loads(listed.stdout)["recipes"][-1]["name"] == "muscle"
     assert ran.read_text() == "once"
-    assert os.environ[PLUGINS] == str(muscle)  # as workers in other folders find it
-
-
-def test_a_relative_path_of_the_variable_is_found_by_workers_elsewhere(
-    muscle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(muscle.parent)
-    monkeypatch.setenv(PLUGINS, "muscle.py")
-    assert own.find_own("method", "muscle") is not None
     assert os.environ[PLUGINS] == str(muscle)
-
-
-def test_a_plugin_may_call_mptctl_while_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "calls.py"
-    file.write_text(f"import mptctl\nmptctl.build_method('mpt-kl', num_old=5)\n{METHOD}")
-    monkeypatch.setenv(PLUGINS, str(file))
-    assert own.find_own("method", "muscle") is not None
 
 
 def test_a_cell_of_a_notebook_may_be_run_again() -> None:
@@ -238,9 +222,8 @@ def test_an_own_network_has_a_head_that_all_find(
     assert weights["head.1.weight"].shape == (10, 3)  # the classifier
     where = ("--run-root", digits.run_root)
     file = tmp_path / "own.safetensors"
-    done = mptctl("export", "own", *where, "--format", "safetensors", "--out", file)
-    assert done.returncode == 0, done.stderr
-    assert mptctl("evaluate", "own", file, *where).returncode == 0
+    mptctl.must("export", "own", *where, "--format", "safetensors", "--out", file)
+    mptctl.must("evaluate", "own", file, *where)
     torch.save(weights, tmp_path / "weights.pt")
     names = tmp_path / "names.txt"
     names.write_text("\n".join(map(str, range(10))))
@@ -248,8 +231,7 @@ def test_an_own_network_has_a_head_that_all_find(
         "import", tmp_path / "weights.pt", "--arch", "two-layers", "--class-names", names, "--name",
         "brought",
     )  # fmt: skip
-    done = mptctl(*imported, *where, "--set", "model.settings.width=4", "--set", "model.head=cosine")
-    assert done.returncode == 0, done.stderr
+    mptctl.must(*imported, *where, "--set", "model.settings.width=4", "--set", "model.head=cosine")
     forget()
     refused = mptctl("evaluate", "own", *where)
     assert refused.returncode != 0
@@ -267,7 +249,7 @@ def test_own_parts_are_listed_with_what_can_be_set(muscle: Path, mptctl: Command
     )
     shown = mptctl("recipes", "muscle").stdout
     assert "temperature" in shown
-    assert mptctl("recipes", "--plugin", blank, "--json").returncode == 0
+    mptctl.must("recipes", "--plugin", blank, "--json")
     assert "default: 2.0" in shown
 
 

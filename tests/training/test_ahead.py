@@ -18,7 +18,7 @@ from mptctl.training import ahead
 from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, digits_with_teachers, short_recipe
+from tests.common import Log, short_recipe
 
 
 class Recording:
@@ -62,13 +62,13 @@ def test_the_next_batch_is_answered_before_it_is_asked_for() -> None:
     assert threading.current_thread().name not in {name for _, name in source.asked}
 
 
-def test_parts_of_a_batch_are_answered_one_by_one() -> None:
-    source = Recording()
-    teachers = TeachersAhead(source, 2)
+def test_parts_of_a_batch_are_answered_one_by_one_and_who_stops_in_the_middle_leaves_no_thread() -> None:
+    before, teachers = threading.active_count(), TeachersAhead(Recording(), 2)
     with closing(teachers):
-        given = teachers.over(iter(batches(1)), {Role.REF})
+        given = teachers.over(iter(batches(2)), {Role.REF})
         answers = [teachers.logits(part, {Role.REF})[Role.REF] for part in next(given).split_into(2)]
     assert [(len(part), part[0, 0].item()) for part in answers] == [(2, 0.0), (2, 2.0)]
+    assert threading.active_count() == before
 
 
 def test_what_a_teacher_raises_reaches_the_step_that_asks() -> None:
@@ -79,15 +79,6 @@ def test_what_a_teacher_raises_reaches_the_step_that_asks() -> None:
             teachers.logits(next(given), {Role.OLD})
         with pytest.raises(ValueError, match="the third batch"):
             teachers.logits(next(given), {Role.OLD})
-
-
-def test_who_stops_in_the_middle_leaves_no_thread() -> None:
-    before = threading.active_count()
-    teachers = TeachersAhead(Recording(), 1)
-    with closing(teachers):
-        given = teachers.over(iter(batches(2)), {Role.OLD})
-        next(given)
-    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(
@@ -102,19 +93,15 @@ def test_a_core_is_spare_where_a_cpu_computes_on_fewer_than_all(
     assert has_spare_core(torch.device(device), workers) is spare
 
 
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
-    return digits_with_teachers(tmp_path_factory.mktemp("ahead") / "runs", val_fraction=0.1, epochs=1)
-
-
 @pytest.mark.parametrize(
     ("method", "overrides"),
     [
-        ("mpt-kl", ()),
-        ("mpt-lm", ("optim.accumulate=3",)),
-        ("pct-kl", ("runtime.teacher_precision=bf16", "runtime.precision=bf16")),
+        ("mpt-lm", ("optim.accumulate=3", "optim.max_steps=20")),
+        (
+            "pct-kl",
+            ("runtime.teacher_precision=bf16", "runtime.precision=bf16", "runtime.channels_last=false"),
+        ),
         ("mpt-kl", ("runtime.cache_teachers=true", "runtime.cache_precision=fp32")),
-        ("mpt-kl", ("optim.max_steps=20",)),
     ],
 )
 def test_weights_are_bit_equal_with_a_core_to_spare_and_without(

@@ -20,7 +20,7 @@ from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import LARGEST_K, BiasControl, plan_bias_control, predict_decline
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
+from tests.common import Log, assert_goes_on, digits_with_teachers, short_recipe
 
 
 def path_of(k: float, flips: list[int], left: tuple[float, ...]) -> BiasPath:
@@ -98,47 +98,40 @@ def budget(**settings: object) -> MethodRecipe:
     return validate_method({"name": "mpt-kl", "max_nfr": 5.0, **settings})
 
 
-def test_how_many_flips_may_be_shown() -> None:
-    # Of 100, with 1.25 % beyond each of two epochs: 0 flips have the bound 1 - 0.0125^(1/100) = 4.29 %, and
-    # 1 flip 6.21 %.
-    control = plan_bias_control(budget(), 100, 8, has_old_model=True)
-    assert control is not None
-    assert (control.most_flips, control.first) == (0, 4.0)
-    control = plan_bias_control(budget(max_nfr=6.3, k=1.0), 100, 8, has_old_model=True)
-    assert control is not None
-    assert (control.most_flips, control.first) == (1, 1.0)
-    for recipe in (budget(max_nfr=None), budget(name="pct-kl")):
-        assert plan_bias_control(recipe, 100, 8, has_old_model=True) is None
+@pytest.mark.parametrize(
+    ("settings", "planned"),
+    [
+        # Of 100, with 1.25 % beyond each of two epochs: 0 flips have the bound 1 - 0.0125^(1/100) = 4.29 %, and
+        # 1 flip 6.21 %.
+        ({}, (0, 4.0)),
+        ({"max_nfr": 6.3, "k": 1.0}, (1, 1.0)),
+        ({"k": 8.0}, (0, 8.0)),
+        ({"max_nfr": None, "k": 12.0}, None),
+        ({"name": "pct-kl"}, None),
+    ],
+)
+def test_how_many_flips_may_be_shown_and_with_which_k_a_run_begins(
+    settings: dict[str, object], planned: tuple[int, float] | None
+) -> None:
+    control = plan_bias_control(budget(**settings), 100, 8, has_old_model=True)
+    assert (control and (control.most_flips, control.first)) == planned
 
 
 @pytest.mark.parametrize(
-    ("samples", "epochs", "has_old_model", "message"),
+    ("settings", "samples", "epochs", "has_old_model", "message"),
     [
-        (100, 8, False, "name it with --old"),
-        (0, 8, True, "--val-fraction"),
-        (100, 3, True, "set optim.epochs to at least 4"),
-        (50, 8, True, "50 validation pictures of old classes cannot show it"),
+        ({}, 100, 8, False, "--max-nfr 5: .*name it with --old"),
+        ({}, 0, 8, True, "--max-nfr 5: .*--val-fraction"),
+        ({}, 100, 3, True, "--max-nfr 5: .*set optim.epochs to at least 4"),
+        ({"k": 8.5}, 100, 8, True, r"--max-nfr 5: .*got 8\.5; lower method\.k"),
+        ({"k_schedule": "linear-to-zero"}, 100, 8, True, r"k itself; set method\.k_schedule to constant"),
     ],
 )
 def test_a_budget_that_cannot_be_followed(
-    samples: int, epochs: int, has_old_model: bool, message: str
+    settings: dict[str, object], samples: int, epochs: int, has_old_model: bool, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=f"--max-nfr 5: .*{message}"):
-        plan_bias_control(budget(), samples, epochs, has_old_model=has_old_model)
-
-
-def test_a_run_does_not_begin_with_a_k_above_the_largest_that_it_is_moved_to() -> None:
-    control = plan_bias_control(budget(k=8.0), 100, 8, has_old_model=True)
-    assert control is not None
-    assert control.first == 8.0
-    with pytest.raises(UsageError, match=r"--max-nfr 5: .*got 8\.5; lower method\.k"):
-        plan_bias_control(budget(k=8.5), 100, 8, has_old_model=True)
-    assert plan_bias_control(budget(max_nfr=None, k=12.0), 100, 8, has_old_model=True) is None
-
-
-def test_a_schedule_of_k_contradicts_a_budget() -> None:
-    with pytest.raises(UsageError, match=r"moves k itself; set method\.k_schedule to constant"):
-        budget(k_schedule="linear-to-zero")
+    with pytest.raises(UsageError, match=message):
+        plan_bias_control(budget(**settings), samples, epochs, has_old_model=has_old_model)
 
 
 @pytest.fixture(scope="module")
@@ -147,13 +140,13 @@ def teachers(tmp_path_factory: pytest.TempPathFactory) -> Split:
     return digits_with_teachers(tmp_path_factory.mktemp("budget"), val_fraction=0.3, epochs=4)
 
 
-def update(split: Split, name: str, *, resume: bool = False) -> RunRequest:
+def update(split: Split, name: str) -> RunRequest:
     recipe = short_recipe(
         "optim.epochs=8", "runtime.checkpoint_every_steps=2", method="mpt-kl",
         **{"method.max_nfr": 5.0, "method.k": 1.0},
     )  # fmt: skip
     old, ref = (split.run_root / teacher / "best.pt" for teacher in ("old", "ref"))
-    return RunRequest(recipe, split, split.run_root / name, old=old, refs=(ref,), resume=resume)
+    return RunRequest(recipe, split, split.run_root / name, old=old, refs=(ref,))
 
 
 @pytest.mark.slow
@@ -162,9 +155,7 @@ def test_a_run_that_is_killed_goes_on_with_the_same_k(teachers: Split) -> None:
     steps = whole.steps // 8
     # In the epochs in which k moves: between two of them, and in the middle of one.
     for event, step in (("epoch", 5 * steps), ("checkpoint", 5 * steps + 3)):
-        train_until_killed(update(teachers, "killed"), event, step)
-        resumed = train(update(teachers, "killed", resume=True), Log())
-        assert_same_run(resumed.run, whole.run)
+        resumed = assert_goes_on(update(teachers, "killed"), event, step, whole.run)
         assert path_in(resumed.run) == path_in(whole.run)
         for path in sorted(resumed.run.path.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.training import distributed
 from tests.common import CommandLine, digits_with_teachers, environment
 from tests.forked import Forked, mptctl_process, places, process_of, program, workers
+from tests.own.conftest import METHOD
 
 FLAGS = ["--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--seed", "0"]
 
@@ -60,15 +62,9 @@ def test_two_workers_give_the_run_of_one_but_for_batch_statistics(
     assert one.meta.global_step == two.meta.global_step
     for key, value in one.model.items():
         torch.testing.assert_close(two.model[key], value, rtol=1e-4, atol=1e-5)
-    lines = [
-        [
-            (line.step, line.val_error)
-            for line in read_metrics(RunDir(root / name).metrics)
-            if line.event == "epoch"
-        ]
-        for name in ("one", "two")
-    ]
-    assert lines[0] == lines[1]
+    lines = [read_metrics(RunDir(root / name).metrics) for name in ("one", "two")]
+    errors = [[(line.step, line.val_error) for line in each if line.event == "epoch"] for each in lines]
+    assert errors[0] == errors[1]
 
 
 # A global batch that neither 2 nor 4 divide, and one step an epoch, so that each line of metrics.jsonl is of one step.
@@ -92,8 +88,7 @@ def updated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def counts(mptctl: CommandLine, root: Path, name: str) -> dict[str, Any]:
     """The counts of `evaluate` for a run beside the old model."""
-    done = mptctl("evaluate", "old", name, "--run-root", root, "--device", "cpu", "--json")
-    assert done.returncode == 0, done.stderr
+    done = mptctl.must("evaluate", "old", name, "--run-root", root, "--device", "cpu", "--json")
     found: dict[str, Any] = json.loads(done.stdout)["counts"]
     return found
 
@@ -136,19 +131,13 @@ def test_with_frozen_batch_statistics_several_workers_give_the_run_of_one(
 
 
 def test_a_method_of_ones_own_is_known_to_every_worker(updated: Path, tmp_path: Path) -> None:
-    plugin = tmp_path / "gentle.py"
-    plugin.write_text(
-        "import mptctl\nfrom torch.nn.functional import cross_entropy\n\n\n"
-        '@mptctl.method("gentle", teachers=["old"])\n'
-        "def gentle(logits, target, old_logits, ref_logits, settings):\n"
-        "    from_old = (logits[:, : old_logits.shape[1]] - old_logits).square().sum(1)\n"
-        '    return {"ce": cross_entropy(logits, target, reduction="none"), "old": 0.1 * from_old}\n'
-    )
-    words = ("train-baseline", "gentle", "--plugin", str(plugin), *UPDATE[1:], "--run-root", str(updated))
+    plugin = tmp_path / "muscle.py"
+    plugin.write_text(METHOD)
+    words = ("train-baseline", "muscle", "--plugin", str(plugin), *UPDATE[1:], "--run-root", str(updated))
     finished(workers(2, *words, "--name", "own-by-2"))
     assert mptctl_process(*words, "--name", "own-by-1").returncode == 0
     one, two = (load_checkpoint(updated / name / "last.pt") for name in ("own-by-1", "own-by-2"))
-    assert one.meta.recipe.method.name == two.meta.recipe.method.name == "gentle"
+    assert one.meta.recipe.method.name == two.meta.recipe.method.name == "muscle"
     for key, value in one.model.items():
         torch.testing.assert_close(two.model[key], value, rtol=1e-5, atol=1e-6)
 
@@ -177,7 +166,12 @@ def train_and_leave(variables: dict[str, str]) -> None:
 
 def test_nothing_that_was_trained_knows_the_group_once_it_has_ended() -> None:
     """A gloo group that is freed with Python's lock held may wait for ever; one that is never freed may abort."""
-    processes = [process_of(train_and_leave, variables) for variables in places(2)]
+    both_end_well(train_and_leave)
+
+
+def both_end_well(worker: Callable[[dict[str, str]], None]) -> None:
+    """Both processes of a group come to their end, which is an exit code of 7."""
+    processes = [process_of(worker, variables) for variables in places(2)]
     for process in processes:
         process.join(timeout=120)
     assert [process.exitcode for process in processes] == [7, 7]
@@ -196,7 +190,4 @@ def validate_for_long(variables: dict[str, str]) -> None:
 
 
 def test_a_validation_may_take_longer_than_workers_wait_for_a_step() -> None:
-    processes = [process_of(validate_for_long, variables) for variables in places(2)]
-    for process in processes:
-        process.join(timeout=120)
-    assert [process.exitcode for process in processes] == [7, 7]
+    both_end_well(validate_for_long)

@@ -14,7 +14,6 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.training.graphed import WARM_STEPS, GraphedStep, Recording
-from mptctl.training.optimizer.optim import set_learning_rate
 from mptctl.training.plan import check_request, takes_graph
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Student
@@ -23,13 +22,13 @@ from tests.common import CPU, short_recipe
 from tests.graphed_steps import (
     SMALL,
     STEPS,
-    TakeStep,
+    check_bits_after_checkpoint,
+    check_eager_bits,
+    check_no_weight_moves,
     make_batches,
     make_student,
     rate,
-    revive,
     take_steps,
-    unequal,
 )
 from tests.imagined_gpu import GPU, imagined_gpu
 from tests.tape import Tape, TapeRecorder, Terms, differences
@@ -90,36 +89,34 @@ def freeze_rate(student: Student) -> None:
         group["lr"] = 0.1
 
 
-def test_a_frozen_rate_is_found() -> None:
+@pytest.mark.parametrize(
+    ("what", "line"), [("rate", r"_fused_sgd_.*0\.0497.* is 0\.048"), ("k", r"full.*: 1\.0 is 2\.0")]
+)
+def test_what_is_frozen_is_found(what: str, line: str) -> None:
     recipe = recipe_of("moving k")
     student = make_student(recipe, CPU)
-    freeze_rate(student)
-    said = differences(*record_two_steps(student, recipe, CPU))
-    assert any(re.search(r"_fused_sgd_.*0\.0497.* is 0\.048", line) for line in said), said
-
-
-def test_a_frozen_k_is_found() -> None:
-    recipe = recipe_of("moving k")
-    said = differences(*record_two_steps(make_student(recipe, CPU), recipe, CPU, freeze_k=True))
-    assert any(re.search(r"full.*: 1\.0 is 2\.0", line) for line in said), said
+    if what == "rate":
+        freeze_rate(student)
+    said = differences(*record_two_steps(student, recipe, CPU, freeze_k=what == "k"))
+    assert any(re.search(line, each) for each in said), said
 
 
 @pytest.mark.parametrize(
     ("case", "inside"), [*((case, True) for case in CASES), *((case, False) for case in TEACHERS_BESIDE)]
 )
 def test_twenty_steps_from_a_tape_are_twenty_eager_ones(case: str, inside: bool) -> None:
-    recipe = recipe_of(case)
-    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
-    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
-    recorder, student = TapeRecorder(), make_student(recipe, CPU)
+    recorder = TapeRecorder()
     step = GraphedStep(recorder, teachers_inside=inside)
-    found = take_steps(student, recipe, batches, range(STEPS), step)
-    assert unequal(student, eager) == []
-    assert found == wanted
+    check_eager_bits(recipe_of(case), CPU, step)
     changes = case == "another method halfway"
     assert recorder.recorded == 1 + changes
     assert recorder.taken == WARM_STEPS * (1 + changes) + 1  # and the small batch
     step.close()
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_takes_the_same_steps() -> None:
+    first, second = (GraphedStep(TapeRecorder(), teachers_inside=True) for _ in range(2))
+    check_bits_after_checkpoint(recipe_of("average, clipping, accumulation, adamw"), CPU, first, second)
 
 
 class NoTape(TapeRecorder):
@@ -131,15 +128,10 @@ class NoTape(TapeRecorder):
 
 def test_where_a_step_cannot_be_recorded_all_are_taken_without_and_it_is_said_once() -> None:
     recipe, told = recipe_of("moving k"), list[str]()
-    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
-    wanted = take_steps(eager, recipe, batches, range(STEPS), train_step)
-    student = make_student(recipe, CPU)
-    step = GraphedStep(NoTape(), teachers_inside=True, on_failure=told.append)
-    assert take_steps(student, recipe, batches, range(STEPS), step) == wanted
-    assert unequal(student, eager) == []
+    check_eager_bits(recipe, CPU, GraphedStep(NoTape(), teachers_inside=True, on_failure=told.append))
     assert told == ["steps are taken without a CUDA graph: a step cannot be captured"]
     with pytest.raises(UsageError, match="a step cannot be captured"):
-        take_steps(student, recipe, batches, range(STEPS), GraphedStep(NoTape(), teachers_inside=True))
+        check_eager_bits(recipe, CPU, GraphedStep(NoTape(), teachers_inside=True))
 
 
 @pytest.mark.parametrize(
@@ -170,57 +162,21 @@ def test_a_small_batch_now_and_then_does_not_replace_the_recording() -> None:
     assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + len(range(4, STEPS, 3)))
 
 
-def test_a_run_that_goes_on_from_a_checkpoint_takes_the_same_steps() -> None:
-    recipe = recipe_of("average, clipping, accumulation, adamw")
-    eager, batches = make_student(recipe, CPU), make_batches(recipe, CPU)
-    take_steps(eager, recipe, batches, range(STEPS), train_step)
-    student = make_student(recipe, CPU)
-    take_steps(student, recipe, batches, range(9), GraphedStep(TapeRecorder(), teachers_inside=True))
-    student = revive(student, recipe, CPU)
-    recorder = TapeRecorder()
-    take_steps(student, recipe, batches, range(9, STEPS), GraphedStep(recorder, teachers_inside=True))
-    assert (recorder.recorded, recorder.taken) == (1, WARM_STEPS + 1)
-    assert unequal(student, eager) == []
-
-
 @pytest.mark.parametrize("case", ["moving k", "average, clipping, accumulation, adamw"])
 def test_no_weight_moves_from_a_step_on_that_is_not_finite(case: str) -> None:
-    recipe = recipe_of(case)
-    batches = make_batches(recipe, CPU, bad=9)
-    students = make_student(recipe, CPU), make_student(recipe, CPU)
-    steps: tuple[TakeStep, TakeStep] = train_step, GraphedStep(TapeRecorder(), teachers_inside=True)
-    for student, step in zip(students, steps, strict=True):
-        take_steps(student, recipe, batches, range(9), step)
-        before = [p.detach().clone() for p in student.model.parameters()]
-        take_steps(student, recipe, batches, range(9, STEPS), step)
-        assert all(torch.equal(p, q) for p, q in zip(student.model.parameters(), before, strict=True))
-    eager, taped = (student.guard.failed() for student in students)
-    assert taped is not None
-    assert str(taped) == str(eager)
-    assert taped.step == 9
-    for student in students:
-        student.guard.restore()
-    assert unequal(*students) == []
+    check_no_weight_moves(recipe_of(case), CPU, GraphedStep(TapeRecorder(), teachers_inside=True))
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
+def test_what_no_graph_can_hold_is_refused(digits: Split, tmp_path: Path) -> None:
+    for keys, said in (
         ("runtime.compile=true", "cannot hold a compiled student; set it or runtime.compile to false"),
         (
             "model.dropblock=0.1",
             "would keep the rate of DropBlock, which rises step by step; set it to false",
         ),
-    ],
-)
-def test_what_no_graph_can_hold_is_refused_with_the_recipe(keys: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"runtime.graph: {said}"):
-        load_recipe("digits", ("runtime.graph=true", keys), {})
-
-
-def test_a_run_without_a_gpu_or_with_several_workers_is_refused_a_graph(
-    digits: Split, tmp_path: Path
-) -> None:
+    ):
+        with pytest.raises(UsageError, match=f"runtime.graph: {said}"):
+            load_recipe("digits", ("runtime.graph=true", keys), {})
     request = RunRequest(short_recipe("runtime.graph=true"), digits, tmp_path / "run")
     with pytest.raises(
         UsageError, match=r"^runtime.graph: captures steps on a GPU, and this run computes on the cpu"
@@ -230,16 +186,3 @@ def test_a_run_without_a_gpu_or_with_several_workers_is_refused_a_graph(
         UsageError, match=r"^runtime.graph: takes one worker, and this run has 2; set it to false$"
     ):
         check_request(request, torch.device("cuda", 0), 2)
-
-
-def test_a_tape_with_a_frozen_rate_trains_otherwise() -> None:
-    recipe = recipe_of("plain")
-    batches = make_batches(recipe, CPU)
-    ended = []
-    for step in (train_step, GraphedStep(TapeRecorder(), teachers_inside=True)):
-        student = make_student(recipe, CPU)
-        freeze_rate(student)
-        set_learning_rate(student.optimizer, 0.1)
-        take_steps(student, recipe, batches, range(STEPS), step)
-        ended.append(student)
-    assert unequal(*ended)

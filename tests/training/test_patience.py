@@ -15,7 +15,7 @@ from mptctl.recipe import load_recipe
 from mptctl.release.adjust import count_candidates
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, short_recipe, train_until_killed
+from tests.common import Log, assert_goes_on, short_recipe
 from tests.forked import workers
 
 # A rate at which the error does not fall from epoch to epoch.
@@ -68,9 +68,7 @@ def test_a_killed_run_and_one_in_lock_step_are_the_run_that_was_left_alone(
     ended = train(alone, Log())
     assert ended.ended_after is not None
     killed = RunRequest(keys, digits, tmp_path / "killed")
-    train_until_killed(killed, "checkpoint", 30)  # in the third epoch of 12 steps each
-    train(RunRequest(keys, digits, killed.folder, resume=True), Log())
-    assert_same_run(RunDir(killed.folder), RunDir(alone.folder))
+    assert_goes_on(killed, "checkpoint", 30, ended.run)  # in the third epoch of 12 steps each
 
 
 def test_two_workers_fine_tune_and_end_as_one_does(digits: Split, tmp_path: Path) -> None:

@@ -88,8 +88,7 @@ def test_commands_that_read_pictures_read_them_in_tables_and_shards(
     for run, old in (("old", True), ("new", False)):
         recipe = short_recipe("optim.max_steps=2", "optim.batch_size=8", "data.loader=threaded")
         train(RunRequest(recipe, split, split.run_root / run, only_old_classes=old), Log())
-    done = mptctl("evaluate", "old", "new", "--report", "page.html", "--flips", "flips.csv", "--json")
-    assert done.returncode == 0, done.stderr
+    done = mptctl.must("evaluate", "old", "new", "--report", "page.html", "--flips", "flips.csv", "--json")
     flips = json.loads(done.stdout)["counts"]["negative_flips"]
     assert (tmp_path / "page.html").read_text(encoding="utf-8").count("data:image/png") == flips > 0
     for words, made in (

@@ -9,17 +9,13 @@ from mptctl.models.records import NOT_VALIDATED, Validation
 from tests.common import Train, short_recipe
 
 
-def test_rates_follow_from_counts() -> None:
+def test_rates_follow_from_counts_and_figures_come_back_as_they_were() -> None:
     found = Validation(errors=3, samples=8, errors_old=1, samples_old=4, flips=1)
-    assert (found.error, found.error_old, found.nfr) == (3 / 8, 1 / 4, 1 / 4)
-    assert found.model_copy(update={"flips": None}).nfr is None
+    no_old = found.model_copy(update={"flips": None})
+    assert (found.error, found.error_old, found.nfr, no_old.nfr) == (3 / 8, 1 / 4, 1 / 4, None)
     assert (NOT_VALIDATED.error, NOT_VALIDATED.error_old, NOT_VALIDATED.nfr) == (None, None, None)
     assert set(NOT_VALIDATED.figures().values()) == {None}
-
-
-def test_figures_come_back_as_they_were() -> None:
-    found = Validation(errors=3, samples=8, errors_old=1, samples_old=4, flips=0)
-    for one in (found, found.model_copy(update={"flips": None}), NOT_VALIDATED):
+    for one in (found, no_old, NOT_VALIDATED):
         assert Validation.from_figures(one.figures()) == one
         line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **one.figures()})
         assert Validation.from_figures(line.model_dump()) == one

@@ -13,7 +13,7 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CommandLine, Log, Train, assert_same_run, short_recipe, train_until_killed
+from tests.common import CommandLine, Log, Train, short_recipe
 
 WARM = "method.init=old"
 
@@ -22,22 +22,6 @@ WARM = "method.init=old"
 def old(run: Train) -> Path:
     result, _ = run(short_recipe("optim.epochs=1", "runtime.seed=7"), "old", only_old_classes=True)
     return result.run.best
-
-
-def test_zero_epochs_on_the_same_classes_are_the_old_model_bit_for_bit(tmp_path: Path) -> None:
-    split = make_split("digits", run_root=tmp_path / "runs", old_fraction=1.0)
-    ends = {}
-    for name, recipe, old in (
-        ("old", short_recipe("optim.epochs=1"), None),
-        ("new", short_recipe("optim.epochs=0", WARM, "runtime.seed=3"), tmp_path / "runs/old/best.pt"),
-    ):
-        train(RunRequest(recipe, split, split.run_root / name, old=old), Log())
-        ends[name] = load_checkpoint(split.run_root / name / "best.pt")
-    assert ends["old"].model.keys() == ends["new"].model.keys()
-    assert all(torch.equal(tensor, ends["new"].model[key]) for key, tensor in ends["old"].model.items())
-    assert ends["new"].meta.metrics["val_nfr"] == 0.0
-    assert ends["new"].meta.global_step == 0
-    assert (split.run_root / "new" / "last.pt").exists()
 
 
 def test_zero_epochs_from_the_reference_are_the_reference_bit_for_bit(run: Train, old: Path) -> None:
@@ -80,6 +64,7 @@ def test_body_old_rows_and_statistics_are_the_old_models_and_new_rows_are_fresh(
         else:
             assert torch.equal(tensor, source.model[key])
     assert any("running_mean" in key for key in found.model)
+    assert (found.meta.global_step, found.meta.recipe.method.init) == (0, "old")
 
 
 def test_rows_go_by_the_names_of_classes(run: Train, old: Path, digits: Split, tmp_path: Path) -> None:
@@ -91,26 +76,6 @@ def test_rows_go_by_the_names_of_classes(run: Train, old: Path, digits: Split, t
     for place, name in enumerate(names):
         row = source.meta.class_names.index(name)
         assert torch.equal(found.model["fc.weight"][place], source.model["fc.weight"][row])
-
-
-@pytest.mark.parametrize("method", ["no-treatment", "pct-naive", "pct-kl"])
-def test_training_goes_on_from_there_for_every_method(method: str, run: Train, old: Path) -> None:
-    recipe = short_recipe("optim.max_steps=2", WARM, "optim.lr=1e-9", method=method)
-    result, _ = run(recipe, method, old=old)
-    source, found = load_checkpoint(old), load_checkpoint(result.run.last)
-    assert found.meta.recipe.method.init == "old"
-    assert found.meta.global_step == 2
-    for key in ("stem.0.weight", "stages.1.conv2.weight"):
-        assert torch.allclose(found.model[key], source.model[key], atol=1e-6)
-
-
-def test_a_killed_warm_run_resumes_bit_equal(run: Train, old: Path, digits: Split) -> None:
-    recipe = short_recipe("optim.epochs=2", "runtime.checkpoint_every_steps=3", WARM)
-    whole, _ = run(recipe, "whole", old=old)
-    request = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "killed", old=old)
-    train_until_killed(request, "checkpoint", 6)
-    resumed, _ = run(recipe, "killed", old=old, resume=True)
-    assert_same_run(resumed.run, whole.run)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +105,8 @@ def test_without_an_old_model_there_is_nothing_to_begin_with(
     assert done.returncode == 5
     assert "train-ref" in done.stderr
     # The old model and the reference have none to begin with, whatever the recipe that all verbs share says.
-    assert mptctl("train-old", *flags).returncode == 0
-    assert mptctl("train-ref", *flags).returncode == 0
+    mptctl.must("train-old", *flags)
+    mptctl.must("train-ref", *flags)
 
 
 def test_an_untrained_run_of_no_epoch_is_validated_and_finished(run: Train) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed
+from tests.common import Log, Train, short_recipe
 
 EMA = "optim.ema=0.75"
 
@@ -103,23 +101,3 @@ def test_validation_is_of_the_average(digits: Split, run: Train) -> None:
     first, _ = run(short_recipe("optim.max_steps=1"), "first")
     whole, _ = run(short_recipe("optim.ema=0.9999999"), "whole")
     assert whole.validation.errors == first.validation.errors
-
-
-@pytest.mark.parametrize("step", [3, 12])
-def test_a_killed_run_resumes_bit_equal(step: int, run: Train, digits: Split) -> None:
-    recipe = short_recipe("runtime.checkpoint_every_steps=3", EMA)
-    whole, _ = run(recipe, "whole")
-    request = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "killed")
-    train_until_killed(request, "checkpoint", step)
-    resumed, _ = run(recipe, "killed", resume=True)
-    assert_same_run(resumed.run, whole.run)
-    one, other = (load_checkpoint(each.run.last).training for each in (resumed, whole))
-    assert one is not None
-    assert other is not None
-    assert all(torch.equal(one["average"][key], other["average"][key]) for key in other["average"])
-
-
-def test_another_decay_is_another_run(run: Train) -> None:
-    run(short_recipe("optim.max_steps=2", EMA), "run")
-    with pytest.raises(CheckpointError, match=r"optim\.ema"):
-        run(short_recipe("optim.max_steps=2"), "run", resume=True)

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch import nn
 
 from tests.common import ROOT
 
@@ -33,8 +34,26 @@ def test_a_loop_learns_and_counts_its_flips(
     assert report.nfr < 0.2
 
 
+def small(classes: int) -> nn.Module:
+    layers = nn.Conv2d(1, 16, 4, 4), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(1024, classes)
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("network", ["torch", "timm"])
+def test_a_loop_of_ones_own_learns_and_counts(network: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if network == "timm":
+        pytest.importorskip("timm", reason="timm is not installed (make test-integrations)")
+        assert len(load("../timm_loop").main(epochs=1).history) == 1
+        return
+    monitor = load("../timm_loop").main(small, epochs=2)
+    assert len(capsys.readouterr().out.splitlines()) == len(monitor.history) == 2
+    last = monitor.history[-1]
+    assert (last.n, last.old.classes) == (450, 5)
+    assert (last.new.er_all < 0.1, last.nfr < 0.1) == (True, True)
+
+
 def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(Path(name).name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
