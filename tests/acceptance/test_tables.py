@@ -115,7 +115,10 @@ CASES = [
         for dry, split in (("", ("runs/none/2",)), (" --dry-run", ()))
     ),
     Case(f"{TUNE} --k 0,2 --dry-run --json"),
-    Case(f"{TUNE} --k 0,4 --distance kl,lm --dry-run", named="4 trials: mpt-kl-k0, mpt-kl-k4, mpt-lm-k0, mpt-lm-k4"),
+    Case(
+        f"{TUNE} --k 0,4 --distance kl,lm --dry-run",
+        named="4 trials: mpt-kl-k0, mpt-kl-k4, mpt-lm-k0, mpt-lm-k4",
+    ),
     Case(f"{TUNE} --dry-run", named="7 trials: mpt-kl-k0, mpt-kl-k0.5, mpt-kl-k1, "),
     Case(f"{TUNE} --sampler optuna --trials 30 --dry-run", named="30 trials, chosen as they go"),
     *(
