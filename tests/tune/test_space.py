@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mptctl.errors import UsageError
@@ -18,27 +20,25 @@ def test_a_grid_has_every_combination() -> None:
     assert [name_of(p) for p in points] == ["kl-k0", "kl-k0.5", "kl-k4", "lm-k0", "lm-k0.5", "lm-k4"]
 
 
-def test_what_is_not_searched_is_the_recipes() -> None:
-    (point,) = grid([parse_axis("distance", "lm", "grid")])
+@pytest.mark.parametrize(
+    ("point", "name", "changed"),
+    [
+        ({"distance": "lm"}, "lm-k1.25", {"name": "mpt-lm"}),  # what is not searched is the recipe's
+        ({"distance": "lm", "k": 3.0}, "lm-k3", {"name": "mpt-lm", "k": 3.0}),
+        ({"method.k": 3.0, "method.lam": 0.5}, "k3-lam0.5", {"k": 3.0, "lam": 0.5}),
+        (
+            *grid([parse_axis("k", "1.23456", "grid")]),
+            "kl-k1.23456",
+            {"k": 1.23456},
+        ),  # a value is taken as it is
+    ],
+)
+def test_every_setting_reaches_its_key(point: dict[str, Any], name: str, changed: dict[str, object]) -> None:
     settings = complete_settings(BASE, point)
-    assert settings == {"distance": "lm", "k": 1.25}
-    recipe = recipe_of(BASE, settings)
-    assert recipe == BASE.model_copy(update={"method": BASE.method.model_copy(update={"name": "mpt-lm"})})
-
-
-def test_every_setting_reaches_its_key() -> None:
-    recipe = recipe_of(BASE, {"distance": "lm", "k": 3.0})
-    assert (recipe.method.name, recipe.method.k) == ("mpt-lm", 3.0)
-    settings = {"method.k": 3.0, "method.lam": 0.5, "optim.lr": 0.01}
-    recipe = recipe_of(BASE, settings)
-    method = recipe.method
-    assert (method.name, method.k, method.lam, recipe.optim.lr) == ("mpt-kl", 3.0, 0.5, 0.01)
-    assert name_of(complete_settings(BASE, settings)) == "k3-lam0.5-lr0.01"
-
-
-def test_a_value_that_is_given_is_taken_as_it_is() -> None:
-    (point,) = grid([parse_axis("k", "1.23456", "grid")])
-    assert recipe_of(BASE, complete_settings(BASE, point)).method.k == 1.23456
+    assert name_of(settings) == name
+    assert recipe_of(BASE, settings) == BASE.model_copy(
+        update={"method": BASE.method.model_copy(update=changed)}
+    )
 
 
 def test_random_points_lie_in_their_ranges_and_follow_from_the_seed() -> None:
