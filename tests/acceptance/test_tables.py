@@ -19,6 +19,7 @@ from tests.common import CommandLine
 
 UPDATES = "compare no-treatment mpt-kl"
 TUNE = "tune --max-concurrent 1 --set runtime.device=cpu --set runtime.threads=1 --set optim.max_steps=4"
+LAM = "--search method.lam=0.1..10:log"
 
 
 def without_validation(place: Path) -> None:
@@ -142,6 +143,19 @@ CASES = [
         "127.0.0.1:1: nobody answers there",
         ("runs/tune/trials.json",),
     ),
+    *(
+        Case(f"tune {words} --dry-run", 2, said)
+        for words, said in (
+            (f"pct-k {LAM}", "no such method: pct-k; did you mean pct-kl?"),
+            ("pct-kl", "name both, a method and what is searched of it"),
+            (LAM, "name both, a method and what is searched of it"),
+            (f"pct-kl {LAM} --sampler grid", "--sampler grid: needs values"),
+            (f"pct-kl {LAM} --k 0,1", "--k, --distance: are for tune without METHOD"),
+            ("pct-kl --search method.lam=1,2 --search method.lam=3", "--search: names a key twice"),
+            ("pct-kl --search method.k=1,2", "--search method.k: pct-kl does not use it, and all trials"),
+            ("pct-kl --search method.lam=-1,2", "method.lam: must be greater than or equal to 0"),
+        )
+    ),
     Case(f"{TUNE} --k 1,x", 2, "--k"),
     Case(f"{TUNE} --k 0..8 --sampler grid", 2, "--sampler grid"),
     Case(f"{TUNE} --sampler bayes", 2, "--sampler"),
@@ -174,6 +188,22 @@ CASES = [
     Case("recipes digits", named="digits-net"),
     Case("recipes digts", 2, "digits"),
     Case("doctor --json"),
+    Case("doctor", named="DALI"),
+    *(
+        Case(f"bench {words}", 2, said)
+        for words, said in (
+            ("loader --rows fast", "--rows fast: unknown; valid: resident"),
+            ("kernel --device cpu", "bench kernel: cpu is no GPU; "),
+            ("kernel --rows 128,many", "--rows: 'many' is not a number of at least 2"),
+            ("kernel --classes 1", "--classes: '1' is not a number of at least 2"),
+            ("kernel --dtypes float8", "--dtypes float8: unknown; did you mean float32?"),
+            ("step --recipe digits --rows ours,studnet", "--rows studnet: unknown; did you mean student?"),
+            ("step --recipe digits --rows ours,", "--rows '': unknown; valid: student, floor, floor-graph, "),
+            ("step --recipe digits --precision fp16", "--precision fp16: unknown; did you mean bf16?"),
+            ("step --recipe digits --clock wal", "--clock: 'wal' is not one of 'wall', 'cpu'"),
+            ("step --recipe digits --set method.name=mpt-nodistill", "mpt-nodistill: has no teachers"),
+        )
+    ),
     Case("--version", named="mptctl"),
     Case("--help", named="evaluate"),
     Case("evalute old new", 2, "evaluate"),

@@ -163,30 +163,6 @@ def test_a_step_with_mixing_mixes_pictures_and_labels(
         ways_to_train(short_recipe("optim.batch_size=7", *keys, method="mpt-kl"), 10, CPU, tmp_path)
 
 
-def test_a_method_without_teachers_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^method.name no-treatment: has no teachers"):
-        bench_step(short_recipe(), num_classes=4, steps=1, repeats=1, device=CPU)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
-        (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, floor-graph, published, ours"),
-        (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
-        (("--clock", "wal"), "--clock: 'wal' is not one of 'wall', 'cpu'"),
-        (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused_in_one_line(
-    words: tuple[str, ...], said: str, mptctl: CommandLine
-) -> None:
-    out = mptctl("bench", "step", "--recipe", "digits", *words)
-    assert (out.returncode, out.stdout) == (2, "")
-    assert out.stderr.startswith(f"mptctl: {said}")
-    assert out.stderr.count("\n") == 1
-
-
 def test_the_screen_has_rows_and_ratios(mptctl: CommandLine, capsys: pytest.CaptureFixture[str]) -> None:
     words = "--recipe", "digits", "--classes", "10", "--set", "optim.batch_size=4", "--steps", "1"
     some = "--rows", "ours,floor", "--repeats", "1", "--device", "cpu"

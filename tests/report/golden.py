@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from mptctl import __version__
+from mptctl.report.media.document import Document
+from mptctl.report.media.terminal import print_document
 
 KEPT = Path(__file__).parent / "golden"
 
@@ -35,20 +36,20 @@ def to_nine_digits(text: str) -> str:
     return re.sub(r"\d\.\d{9,}(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", text)
 
 
-def piped(show: Callable[[Console], None]) -> str:
+def piped(document: Document) -> str:
     """What goes into a pipe that is taken for 80 columns."""
     console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    show(console)
+    print_document(document, console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def coloured(show: Callable[[Console], None]) -> str:
+def coloured(document: Document) -> str:
     """What a terminal of 80 columns and 16 colours is told; escapes are written as such."""
     console = Console(
         width=80, height=24, file=io.StringIO(), force_terminal=True, color_system="standard",
         legacy_windows=False, no_color=False,
     )  # fmt: skip
-    show(console)
+    print_document(document, console)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text.replace("\x1b", "␛")
 

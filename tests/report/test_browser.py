@@ -12,14 +12,17 @@ import pytest
 from mptctl.evaluation.calibration.report import measure_calibration
 from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.report.documents.calibration import calibration_document
+from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.media.page import anchor
+from mptctl.report.documents.study import study_document
+from mptctl.report.documents.tune import tune_document
+from mptctl.report.media.page import anchor, render_document
 from mptctl.report.media.provenance import Provenance, digests_of_runs, provenance
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened
 from tests.report.examples import HOSTILE, with_everything
-from tests.report.rendered import calibration_page, comparison_page, study_page, tune_page
 from tests.report.test_split_page import page_of_uneven_split
 from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
@@ -221,10 +224,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.0, 2.0)]
     made = provenance(["mptctl", "compare", str(root)], digests_of_runs([str(root / "1" / "mpt-kl")]))
     return {
-        "tune": tune_page(search(trials), provenance(None, {"split": 64 * "c"})),
-        "compare": comparison_page(odd, made),
-        "study": study_page(study, PROVENANCE),
-        "calibration": calibration_page(measure_calibration(model), PROVENANCE),
+        "tune": render_document(tune_document(search(trials)), provenance(None, {"split": 64 * "c"})),
+        "compare": render_document(comparison_document(odd), made),
+        "study": render_document(study_document(study), PROVENANCE),
+        "calibration": render_document(calibration_document(measure_calibration(model)), PROVENANCE),
         "split": page_of_uneven_split(tmp_path_factory.mktemp("uneven")),
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import re
 from pathlib import Path
@@ -12,15 +11,17 @@ import pytest
 from matplotlib.collections import PathCollection
 from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
-from rich.console import Console
 
 from mptctl.report.documents.comparison import comparison_document, conclusion, spread_text
 from mptctl.report.documents.comparison_files import render_csv
 from mptctl.report.figures.trade_off import draw_trade_off
 from mptctl.report.media.document import Table
+from mptctl.report.media.latex import document_latex
+from mptctl.report.media.markdown import document_markdown
+from mptctl.report.media.page import render_document
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow
-from tests.report.rendered import comparison_latex, comparison_markdown, comparison_page, print_comparison
+from tests.report.golden import piped
 from tests.studies.made_runs import made_seed
 
 # A name that means something in every form.
@@ -35,15 +36,6 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     found = compare_runs([root])
     rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
     return found.model_copy(update={"rows": rows})
-
-
-def printed(comparison: Comparison, terminal: bool = False) -> str:
-    out = io.StringIO()
-    console = Console(
-        file=out, width=80, force_terminal=terminal, color_system="standard" if terminal else None
-    )
-    print_comparison(comparison, console)
-    return out.getvalue()
 
 
 def test_below_the_name_of_a_row_stand_its_method_and_the_weights_that_it_began_with(
@@ -77,24 +69,25 @@ def test_the_best_of_the_rows_with_most_seeds_is_not_called_the_best_of_all(tmp_
     found = compare_runs([tmp_path])
     rows = {row.name: row for row in found.rows}
     assert "nfr" in rows["no-treatment"].best
-    text, which = " ".join(printed(found).split()), "of the rows with all 3 seeds"
+    text, which = " ".join(piped(comparison_document(found)).split()), "of the rows with all 3 seeds"
     assert f"Least NFR {which}: no-treatment, " in text
     assert f"* is the best {which}, ~ is within noise" in text
-    for other_form in (comparison_markdown(found), comparison_page(found), comparison_latex(found)):
+    document = comparison_document(found)
+    for other_form in (document_markdown(document), render_document(document), document_latex(document)):
         assert f"is the best {which}, " in " ".join(other_form.split())
         assert "best of its column" not in other_form
-    assert f"Lowest NFR {which}: no-treatment" in comparison_page(found)
+    assert f"Lowest NFR {which}: no-treatment" in render_document(document)
     # No row has all three.
     two_seeds = rows["no-treatment"].model_copy(update={"seeds": [2, 3]})
     fewer = found.model_copy(update={"rows": [two_seeds, rows["pct-kl"]]})
-    assert "Least NFR of the rows with most seeds: no-treatment, " in printed(fewer)
+    assert "Least NFR of the rows with most seeds: no-treatment, " in piped(comparison_document(fewer))
     # A row with fewer seeds has a higher mean.
     worse = found.model_copy(update={"rows": [rows["no-treatment"], rows["mpt-kl"]]})
-    assert "Least NFR: no-treatment, " in printed(worse)
+    assert "Least NFR: no-treatment, " in piped(comparison_document(worse))
 
 
 def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) -> None:
-    text = comparison_latex(comparison)
+    text = document_latex(comparison_document(comparison))
     nodes, _, _ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
     table = next(n for n in nodes if isinstance(n, LatexEnvironmentNode))
     tabular = next(n for n in table.nodelist if isinstance(n, LatexEnvironmentNode))
@@ -117,10 +110,10 @@ def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) 
 
 
 def test_the_number_of_parameters_is_shown_where_rows_differ_in_it(comparison: Comparison) -> None:
-    assert "parameters" not in comparison_markdown(comparison)
+    assert "parameters" not in document_markdown(comparison_document(comparison))
     first, *rest = comparison.rows
     larger = first.model_copy(update={"parameters": 11_200_000})
-    text = comparison_markdown(comparison.model_copy(update={"rows": [larger, *rest]}))
+    text = document_markdown(comparison_document(comparison.model_copy(update={"rows": [larger, *rest]})))
     assert "| 11.2 M |" in text
     assert text.count(f"| {first.parameters / 1e3:.1f} k |") == len(rest)
 
@@ -142,21 +135,11 @@ def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path)
     assert {(line["part"], line["equal_error"]) for line in lines} == {("val", "mpt-kl")}
     biases = [row.bias.values for row in found.rows if row.bias is not None]
     assert [[float(value) for value in line["bias_values"].split()] for line in lines] == biases
-    text = LatexNodes2Text().latex_to_text(comparison_latex(found))
+    text = LatexNodes2Text().latex_to_text(document_latex(comparison_document(found)))
     assert "or the smallest is added. Bold is" in text
     assert "on validation samples" in text
     plain = list(csv.DictReader(io.StringIO(render_csv(compare_runs([tmp_path])))))
     assert {(line["part"], line["equal_error"]) for line in plain} == {("test", "")}
-
-
-@pytest.fixture(scope="module")
-def held_against(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    root = tmp_path_factory.mktemp("against")
-    for seed in (1, 2, 3):
-        made_seed(root / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 2.0})
-    found = compare_runs([root], against="no-treatment")
-    rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
-    return found.model_copy(update={"rows": rows})
 
 
 def points(value: float | None, column: str) -> str:
@@ -164,32 +147,27 @@ def points(value: float | None, column: str) -> str:
     return f"{100 * value:+.{1 if column == 'rel_nfr' else 2}f}"
 
 
-def markdown_differences(comparison: Comparison) -> list[list[str]]:
+def differences(comparison: Comparison) -> list[list[str]]:
     """The lines of the table of differences without the name of the row: rate, difference, both intervals."""
-    lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in comparison_markdown(comparison).splitlines()]
+    text = document_markdown(comparison_document(comparison))
+    lines = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines()]
     return [[cell.strip() for cell in line[1:]] for line in lines if len(line) == 5][2:]
 
 
-def test_differences_stand_in_every_form(held_against: Comparison) -> None:
-    rows = [row for row in held_against.rows if row.differences]
-    assert [row.name for row in rows] == [ODD, "mpt-kl"]
-    table = markdown_differences(held_against)
-    text = LatexNodes2Text().latex_to_text(comparison_latex(held_against)).replace(" ", "")
-    lines = {line["name"]: line for line in csv.DictReader(io.StringIO(render_csv(held_against)))}
-    page = html.unescape(re.sub("<[^>]*>", "", comparison_page(held_against)))
+def test_differences_stand_in_texts_and_tables(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 2.0})
+    found = compare_runs([tmp_path], against="no-treatment")
+    rows = [row for row in found.rows if row.differences]
+    assert [row.name for row in rows] == ["pct-kl", "mpt-kl"]
+    lines = {line["name"]: line for line in csv.DictReader(io.StringIO(render_csv(found)))}
     titles = ("NFR", "Rel-NFR", "error, old", "error, all")
     shown = ((row, column, title) for row in rows for column, title in zip(COLUMNS, titles, strict=True))
-    for (row, column, title), line in zip(shown, table, strict=True):
+    for (row, column, title), line in zip(shown, differences(found), strict=True):
         apart = row.differences[column]
-        mean, interval = (
-            points(apart.mean, column),
-            f"{points(apart.low, column)} to {points(apart.high, column)}",
-        )
+        low, high = points(apart.low, column), points(apart.high, column)
         # Of three seeds the interval answers for another training.
-        assert line == [title, mean, "", interval]
-        assert interval.replace(" ", "") in text
-        assert mean in page
-        assert interval in page
+        assert line == [title, points(apart.mean, column), "", f"{low} to {high}"]
         kept = [lines[row.name][f"{column}_difference{end}"] for end in ("", "_low", "_high")]
         assert [float(value) for value in kept] == [apart.mean, apart.low, apart.high]
         of_seeds = lines[row.name][f"{column}_difference_values"].split()
@@ -204,10 +182,10 @@ def test_one_seed_has_the_interval_of_another_test_draw_and_two_have_both_differ
     one, two = (compare_runs(folders, against="mpt-kl") for folders in ([tmp_path / "1"], [tmp_path]))
     plain = (one.rows[0].differences or {})["nfr"]
     interval = f"{points(plain.low, 'nfr')} to {points(plain.high, 'nfr')}"
-    assert markdown_differences(one)[0] == ["NFR", points(plain.mean, "nfr"), interval, ""]
+    assert differences(one)[0] == ["NFR", points(plain.mean, "nfr"), interval, ""]
     of_both = (two.rows[0].differences or {})["nfr"]
     both = ", ".join(points(value, "nfr") for value in of_both.values)
-    assert markdown_differences(two)[0] == ["NFR", f"{points(of_both.mean, 'nfr')} ({both})", "", ""]
+    assert differences(two)[0] == ["NFR", f"{points(of_both.mean, 'nfr')} ({both})", "", ""]
     assert conclusion(two) == "Two seeds judge no difference; a third gives intervals."
     assert conclusion(one) == "Fewer flips than mpt-kl: none; more: no-treatment."
 

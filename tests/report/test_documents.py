@@ -12,7 +12,6 @@ from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, No
 from mptctl.report.media.latex import document_latex
 from mptctl.report.media.markdown import document_markdown
 from mptctl.report.media.page import render_document
-from mptctl.report.media.terminal import print_document
 from tests.report.golden import piped
 
 # A name that means something to each of them.
@@ -38,7 +37,7 @@ DOCUMENT = Document(
 def plain(medium: str) -> str:
     """The text of a medium as its reader sees it."""
     if medium == "terminal":
-        return piped(lambda console: print_document(DOCUMENT, console))
+        return piped(DOCUMENT)
     if medium == "latex":
         return LatexNodes2Text(keep_comments=True).latex_to_text(document_latex(DOCUMENT))
     if medium == "markdown":

@@ -66,10 +66,8 @@ def test_regions_are_those_of_the_classifier() -> None:
     places = [(half, -1), (-1, half), (half, 0), (0, half)]
     tones = [tuple(shown[place]) for place in places]
     assert len(set(tones)) == 4
-    for tone, colour in zip(tones, class_colours(4), strict=True):
-        assert int(
-            np.argmin([np.abs(np.array(tone) - _tint(c)).sum() for c in class_colours(4)])
-        ) == class_colours(4).index(colour)
+    tints = np.array([_tint(colour) for colour in class_colours(4)])
+    assert [int(np.abs(tints - np.array(tone)).sum(axis=1).argmin()) for tone in tones] == [0, 1, 2, 3]
 
 
 def _tint(colour: str) -> np.ndarray:  # type: ignore[type-arg]
@@ -87,10 +85,8 @@ def test_bars_are_accuracies_and_below_them_stand_the_counts() -> None:
     above, below = figure.axes
     heights = [bar.get_height() for bar in above.containers[0]]
     assert heights == [0.5, 2 / 3]
-    tops = [
-        bar.get_y() + bar.get_height() for bar in above.containers[1]
-    ]  # up or down to the mean confidence
-    assert np.allclose(tops, [0.375, 2.95 / 3])
+    # Up or down to the mean confidence.
+    assert np.allclose([bar.get_y() + bar.get_height() for bar in above.containers[1]], [0.375, 2.95 / 3])
     assert [bar.get_height() for bar in below.containers[0]] == [0] * 5 + [2] + [0] * 8 + [3]
     assert [text.get_text() for text in below.texts] == ["2", "3"]
 
@@ -98,12 +94,8 @@ def test_bars_are_accuracies_and_below_them_stand_the_counts() -> None:
 def test_two_models_have_two_panels_on_the_page() -> None:
     report = example()
     (figure,) = (drawing.figure for drawing in drawings(report) if drawing.name == "reliability")
-    assert [axes.get_title() for axes in figure.axes] == [
-        "old model, accuracy",
-        "new model, accuracy",
-        "samples",
-        "samples",
-    ]
+    titles = ["old model, accuracy", "new model, accuracy", "samples", "samples"]
+    assert [axes.get_title() for axes in figure.axes] == titles
     assert report.old.reliability is not None and report.new.reliability is not None
     shown = [[text.get_text() for text in axes.texts] for axes in figure.axes[2:]]
     assert shown == [[str(b.n) for b in m.reliability or [] if b.n] for m in (report.old, report.new)]

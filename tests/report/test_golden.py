@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from mptctl.data.split_summary import PartCounts, SplitSummary
 from mptctl.evaluation.calibration.report import CalibrationReport, measure_calibration
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.documents.adjust import describe_adjustment
@@ -27,21 +25,13 @@ from mptctl.report.documents.flips_markdown import render_markdown as render_fli
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.split import split_document
 from mptctl.report.documents.study import study_document
-from mptctl.report.documents.tune import tune_document
-from mptctl.report.documents.updates import updates_document
 from mptctl.report.media.document import Document
 from mptctl.report.media.page import render_document
-from mptctl.report.media.terminal import print_document
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_report import StudyReport, StudyRow
-from mptctl.tune.tune_report import TuneReport
-from tests.report import shown
 from tests.report.examples import with_everything
 from tests.report.golden import check_golden, piped, readable_page
-from tests.report.test_tune_report import report as search
-from tests.report.test_tune_report import trial
-from tests.report.test_verdict_line import counted
 from tests.studies.made_runs import made_seed
 
 # Names that mean something to Markdown, LaTeX, HTML and a terminal.
@@ -76,13 +66,6 @@ def flips() -> FlipReport:
     return with_everything("ant_[b]|<x>").model_copy(update={"warnings": ["the files have no split"]})
 
 
-def updates() -> dict[str, FlipReport]:
-    return {
-        "mpt_[b]": counted(2, 8, 10, Limits(max_nfr=0.01, confidence=0.9)),
-        "plain": counted(20, 8, 10, Limits(max_nfr=0.01)),
-    }
-
-
 @cache
 def calibrated() -> CalibrationReport:
     rng = np.random.default_rng(0)
@@ -94,13 +77,6 @@ def calibrated() -> CalibrationReport:
         for first in (0, 90)
     ]  # fmt: skip
     return measure_calibration(made[0], made[1], ["its run did not end"])
-
-
-@cache
-def searched() -> TuneReport:
-    trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.5, 4.0, 8.0)]
-    failed = trial("lm", 3.0, None, status="failed", error="no [red]room[/red] <b>")
-    return search([*trials, trial("lm", 2.0, 2520, 190), failed])
 
 
 def adjusted() -> str:
@@ -116,41 +92,31 @@ def adjusted() -> str:
     return "\n".join(describe_adjustment(report)) + "\n"
 
 
-def split(console: Console) -> None:
+def split() -> Document:
     counts = PartCounts(old=4_650, new=1_350, all=6_000)
-    print_document(
-        split_document(
+    return split_document(
         SplitSummary(
             path="runs/split.json", kept=True, source="characters", data_root=None, order="random", seed=1,
             num_old=2, num_new=1, old_classes=["a_[b]", "b\x1b[2J"], new_classes=["c"], class_labels={"c": "sea"},
             parts={"train": counts, "test": counts}, quarantined=["x.png: is no picture"], notes=["a note"],
             fingerprint="0123",
-        )),
-        console,
+        )
     )  # fmt: skip
 
 
-def shown_by(document: Callable[[], Document]) -> Callable[[], str]:
-    """A pipe's text of a document."""
-    return lambda: piped(lambda console: print_document(document(), console))
-
-
 TEXTS: dict[str, Callable[[], str]] = {
-    "compare.txt": shown_by(lambda: comparison_document(comparison())),
+    "compare.txt": lambda: piped(comparison_document(comparison())),
     "compare.csv": lambda: render_csv(comparison()),
     "study.html": lambda: readable_page(render_document(study_document(study()))),
-    "flips.txt": shown_by(lambda: screen_document(flips())),
-    "flips-full.txt": shown_by(lambda: flips_document(flips())),
+    "flips.txt": lambda: piped(screen_document(flips())),
+    "flips-full.txt": lambda: piped(flips_document(flips())),
     "flips.md": lambda: render_flips_markdown(flips()),
     "flips.junit.xml": lambda: render_junit(flips()),
     "flips.github.txt": lambda: render_github(flips()),
     "flips.html": lambda: readable_page(render_html(flips())),
-    "updates.txt": shown_by(lambda: updates_document(updates())),
-    "calibration.txt": shown_by(lambda: calibration_document(calibrated(), True)),
-    "split.txt": lambda: piped(split),
-    "tune.txt": shown_by(lambda: tune_document(searched())),
+    "calibration.txt": lambda: piped(calibration_document(calibrated(), True)),
+    "split.txt": lambda: piped(split()),
     "adjust.txt": adjusted,
-    **{f"{name}.txt": partial(piped, show) for name, show in shown.SHOWN.items()},
 }
 
 

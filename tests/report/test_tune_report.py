@@ -14,13 +14,13 @@ from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
-from mptctl.report.documents.tune import save_tune_figure, sentences, watch_search
+from mptctl.report.documents.tune import save_tune_figure, sentences, tune_document, watch_search
 from mptctl.report.figures.tune import draw_over_k
-from mptctl.report.media.page import unbroken
+from mptctl.report.media.page import render_document, unbroken
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Reference, Trial, TuneReport
-from tests.report.rendered import print_tune, tune_page
+from tests.report.golden import piped
 
 REFERENCE = rate(2600, 5000)
 
@@ -42,33 +42,17 @@ def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes
 def report(trials: list[Trial], budget: Budget = Budget(max_er_increase=0.005)) -> TuneReport:
     choice = choose(trials, REFERENCE, budget)
     trials = [
-        t.model_copy(
-            update={
-                "within_bound": choice.checks[t.name].within,
-                "nfr_at_most": choice.checks[t.name].nfr_at_most,
-            }
-        )
+        t.model_copy(update={"within_bound": check.within, "nfr_at_most": check.nfr_at_most})
         for t in trials
+        for check in [choice.checks[t.name]]
     ]
     return TuneReport(
-        sampler="grid",
-        axes=[],
-        asha=False,
-        epochs=10,
-        max_er_increase=budget.max_er_increase,
-        max_nfr=budget.max_nfr,
-        confidence=None if budget.max_nfr is None else budget.confidence,
-        reference=Reference(runs=["runs/ref/best.pt"], val_error=REFERENCE),
-        samples=5000,
-        samples_old=2500,
-        recipe=Recipe(),
-        split_fingerprint="0",
-        teachers={},
-        trials=trials,
-        front=choice.front,
-        choice=choice.ranked[0] if choice.ranked else None,
+        sampler="grid", axes=[], asha=False, epochs=10, max_er_increase=budget.max_er_increase, max_nfr=budget.max_nfr,
+        confidence=None if budget.max_nfr is None else budget.confidence, samples=5000, samples_old=2500,
+        reference=Reference(runs=["runs/ref/best.pt"], val_error=REFERENCE), recipe=Recipe(), split_fingerprint="0",
+        teachers={}, trials=trials, front=choice.front, choice=choice.ranked[0] if choice.ranked else None,
         best_recipe=None,
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -79,12 +63,6 @@ def whole() -> TuneReport:
     return report([*kl, *lm])
 
 
-def printed(content: TuneReport) -> str:
-    out = io.StringIO()
-    print_tune(content, Console(file=out, width=80))
-    return out.getvalue()
-
-
 @pytest.fixture
 def budgeted(whole: TuneReport) -> TuneReport:
     """The same trials, held against a budget: NFR of at most 5.5 %."""
@@ -92,7 +70,9 @@ def budgeted(whole: TuneReport) -> TuneReport:
 
 
 def test_a_budget_is_said_with_the_bound_that_decides(budgeted: TuneReport) -> None:
-    text = " ".join(printed(budgeted).split())
+    lines = piped(tune_document(budgeted)).splitlines()
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
     assert (
         "Budget: NFR of at most 5.5 % with 95 % confidence (99.75 % for each epoch of a series of k: 2 x 10). Trials "
         "are taken from the largest k down, and the first whose bound is above the budget ends that." in text
@@ -102,18 +82,15 @@ def test_a_budget_is_said_with_the_bound_that_decides(budgeted: TuneReport) -> N
         "Choice: mpt-kl-k4, NFR 4.00 % (100 / 2,500; at most 5.33 %), error 52.48 % (2,624 / 5,000)." in text
     )
     assert "Limit on the error" not in text
-    assert max(map(len, printed(budgeted).splitlines())) <= 80
-    rows = {
-        line.split()[0]: line.split()[-1]
-        for line in printed(budgeted).splitlines()
-        if line.startswith("mpt-kl-")
-    }
+    rows = {line.split()[0]: line.split()[-1] for line in lines if line.startswith("mpt-kl-")}
     assert (rows["mpt-kl-k8"], rows["mpt-kl-k4"], rows["mpt-kl-k2"]) == ("front", "best", "over")
 
 
 def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None:
+    over = report(whole.trials, budget=Budget(max_nfr=0.001))
+    assert "No choice: no whole trial keeps the budget." in piped(tune_document(over))
     with pytest.raises(GateFailed) as caught:
-        refuse_if_none(report(whole.trials, budget=Budget(max_nfr=0.001)))
+        refuse_if_none(over)
     assert str(caught.value) == (
         "--max-nfr 0.1: no trial is shown to keep it with 95 % confidence; the least NFR is 0.80 % (20 of 2,500 "
         "validation pictures of old classes), at most 1.30 %, of mpt-kl-k8; no recipe was written; raise the budget, "
@@ -162,6 +139,6 @@ def test_an_nfr_of_zero_is_a_point_and_an_nfr_without_samples_is_none() -> None:
 
 
 def test_the_page_and_figures_of_a_budget_hold_its_limit(budgeted: TuneReport, tmp_path: Path) -> None:
-    page = tune_page(budgeted)
+    page = render_document(tune_document(budgeted))
     assert "not shown to keep the budget" in page
     assert save_tune_figure(budgeted, tmp_path) == [tmp_path / "tune.png", tmp_path / "tune.html"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.report.documents.flips import screen_document
 from mptctl.report.documents.wording import further_sentences, verdict_line
 from mptctl.report.media.numbers import format_count, of_count, p_value, q_value
-from tests.report.golden import coloured
-from tests.report.rendered import print_screen
+from tests.report.golden import coloured, piped
 
 OLD, NEW = ("ant", "bee", "cow"), ("emu", "fox")
 
@@ -84,7 +82,7 @@ def test_one_model_twice_and_a_rate_that_is_not_defined() -> None:
 @pytest.mark.parametrize("limits", [Limits(), Limits(max_nfr=0.02), Limits(max_nfr=0.01, confidence=0.9)])
 def test_what_a_usual_comparison_says_fits_one_screen_and_the_verdict_is_last(limits: Limits) -> None:
     report = counted(6, 12, 9, limits)
-    lines = coloured(lambda console: print_screen(report, console)).splitlines()
+    lines = coloured(screen_document(report)).splitlines()
     # The next prompt is a line too.
     assert len(lines) <= 24 - 1
     text = re.sub("␛\\[[0-9;]*m", "", " ".join(lines))
@@ -94,9 +92,7 @@ def test_what_a_usual_comparison_says_fits_one_screen_and_the_verdict_is_last(li
 def test_in_a_pipe_the_verdict_is_one_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     report = counted(2, 8, 4, Limits(max_nfr=0.02, max_lost=0.004, max_er_increase=0.005))
-    console = Console(width=80, file=io.StringIO())
-    print_screen(report, console)
-    line = console.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
+    line = piped(screen_document(report)).splitlines()[-1]
     assert line == verdict_line(report)
     assert len(line) > 80
 

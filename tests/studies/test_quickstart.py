@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 from mptctl.cli.app import app
 from mptctl.data import characters
 from mptctl.errors import UsageError
+from mptctl.report.documents.study import quickstart_document
 from mptctl.studies.quickstart import QuickstartResult, difference_in_words, quickstart
 from tests.common import CommandLine
 from tests.forked import mptctl_process
+from tests.report.golden import piped
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +39,8 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest
         assert (tmp_path / "runs" / name / "best.pt").is_file()
     assert str(result.rows[3].negative_flips) in result.meaning
     assert "<html" in Path(result.report).read_text()
+    rows = [line.split()[:3] for line in piped(quickstart_document(result)).splitlines()]
+    assert ["mpt-kl", str(result.rows[3].negative_flips), "310"] in rows
     # What stands in its table is what evaluate says of the same runs.
     evaluated = mptctl_process("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
     assert json.loads(evaluated.stdout)["nfr"] == result.rows[3].nfr

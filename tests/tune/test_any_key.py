@@ -54,38 +54,7 @@ def test_a_trial_is_called_by_the_ends_of_its_keys_and_has_their_values() -> Non
         recipe_at(recipe, {"method.lam": -1.0})
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return digits_with_teachers(tmp_path_factory.mktemp("models"), val_fraction=0.2, epochs=1).run_root
-
-
 SEARCH = ("--search", "method.lam=0.1..10:log")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("pct-k", *SEARCH), "no such method: pct-k; did you mean pct-kl?"),
-        (("pct-kl",), "name both, a method and what is searched of it"),
-        (SEARCH, "name both, a method and what is searched of it"),
-        (("--search", "sideways"), "--search sideways: no key of the recipe"),
-        (("pct-kl", *SEARCH, "--sampler", "grid"), "--sampler grid: needs values"),
-        (
-            ("pct-kl", *SEARCH, "--k", "0,1"),
-            "--k, --distance: are for tune without METHOD; give --search method.k=VALUES",
-        ),
-        (("pct-kl", "--search", "method.lam=1,2", "--search", "method.lam=3"), "--search: names a key twice"),
-        (("pct-kl", "--search", "method.lam=1,2", "--trials", "3"), "--trials: a grid has as many trials"),
-        (("pct-kl", "--search", "method.k=1,2"), "--search method.k: pct-kl does not use it, and all trials"),
-        (("pct-kl", "--search", "method.lam=-1,2"), "method.lam: must be greater than or equal to 0"),
-    ],
-)
-def test_flags_that_contradict_each_other_are_refused(
-    words: tuple[str, ...], message: str, mptctl: CommandLine, models: Path
-) -> None:
-    done = mptctl("tune", *words, "--run-root", models, "--dry-run")
-    assert done.returncode == 2
-    assert message in done.stderr
 
 
 @pytest.mark.slow
