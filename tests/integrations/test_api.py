@@ -121,7 +121,7 @@ TWO = {
         ({"ids": ["a"]}, DataError, "ids: 1 rows for 5 labels"),
         # Columns that could be named in two ways, or in none.
         (TWO | {"classes": ["cat", "dog"], "old_classes": ["dog", "cat"]}, DataError,
-         "the same labels in two orders"),
+         "old: `classes` and `old_classes` are the same labels in two orders"),
         (TWO | {"old": np.zeros((5, 1)), "classes": ["cat", "dog"], "old_classes": None}, DataError,
          "old: logits of 1 columns, "),
     ],

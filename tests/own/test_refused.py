@@ -15,7 +15,7 @@ from mptctl.methods import build_method
 from mptctl.recipe import own
 from mptctl.recipe.own import load_plugins
 from tests.common import CommandLine
-from tests.own.conftest import IMPORTS, SHORT, forget, function
+from tests.own.conftest import IMPORTS, NETWORK, SHORT, forget, function
 
 ROWS = "cross_entropy(z, y, reduction='none')"
 BAD = {
@@ -88,6 +88,17 @@ def test_a_later_step_that_fails_is_named_too_and_the_run_goes_on_when_it_is_men
     file.write_text(IMPORTS + LATE.format(fault="pass"))
     assert "--overwrite" in mptctl(*words, *SHORT).stderr
     mptctl.must(*words, "--resume")
+
+
+@pytest.mark.parametrize("name", ["resnet18", "digits-net"])
+def test_a_network_does_not_take_a_name_of_ours(
+    name: str, taught: Split, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "net.py").write_text(NETWORK.replace("two-layers", name))
+    words = ("train-old", "--plugin", tmp_path / "net.py", "--run-root", taught.run_root, "--name", "named")
+    done = mptctl(*words, *SHORT, "--set", f"model.arch={name}", "--dry-run")
+    assert done.returncode == 2
+    assert f"network {name}: the name is taken" in done.stderr
 
 
 def test_logits_that_are_no_numbers_are_not_taken_for_changed_ones(muscle: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_core_is_spare_where_a_cpu_computes_on_fewer_than_all(
             "pct-kl",
             ("runtime.teacher_precision=bf16", "runtime.precision=bf16", "runtime.channels_last=false"),
         ),
-        ("mpt-kl", ("runtime.cache_teachers=true", "runtime.cache_precision=fp32")),
+        ("mpt-kl", ("runtime.cache_teachers=true", "runtime.cache_precision=fp32", "model.train=head")),
     ],
 )
 def test_weights_are_bit_equal_with_a_core_to_spare_and_without(

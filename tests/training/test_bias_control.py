@@ -123,6 +123,7 @@ def test_how_many_flips_may_be_shown_and_with_which_k_a_run_begins(
         ({}, 100, 8, False, "--max-nfr 5: .*name it with --old"),
         ({}, 0, 8, True, "--max-nfr 5: .*--val-fraction"),
         ({}, 100, 3, True, "--max-nfr 5: .*set optim.epochs to at least 4"),
+        ({}, 50, 8, True, "--max-nfr 5: .*50 validation pictures of old classes cannot show it"),
         ({"k": 8.5}, 100, 8, True, r"--max-nfr 5: .*got 8\.5; lower method\.k"),
         ({"k_schedule": "linear-to-zero"}, 100, 8, True, r"k itself; set method\.k_schedule to constant"),
     ],

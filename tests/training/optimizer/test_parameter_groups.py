@@ -69,6 +69,9 @@ def test_rates_fall_from_the_classifier_to_the_stem_and_move_with_the_schedule()
     assert found["stages.2.conv1.weight"] == pytest.approx((0.05, 0.1))
     assert found["stages.2.bn1.weight"] == pytest.approx((0.05, 0.0))
     assert found["stem.0.weight"] == pytest.approx((0.1 / 16, 0.1))
+    # Without a rate of its own the classifier has that of the last layer.
+    plain = build_optimizer(recipe(lr=0.2, layer_decay=0.5), model, "digits-net")
+    assert {group["lr_scale"] for group in plain.param_groups} == {1, 1 / 2, 1 / 4, 1 / 8, 1 / 16}
     # A step goes as far as its group says.
     before = model.get_parameter("fc.weight").detach().clone()
     for weight in model.parameters():
