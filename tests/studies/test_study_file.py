@@ -214,10 +214,3 @@ def test_kept_results_are_runs_of_the_studies_as_they_are_now() -> None:
                 assert recipe.runtime.seed == run.recipe.runtime.seed, run.key
                 compared += 1
     assert compared > 200
-
-
-def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(
-        UsageError, match=r"study cifar100-r81: no such file or study; did you mean cifar100-r18\?"
-    ):
-        load_study("cifar100-r81")
