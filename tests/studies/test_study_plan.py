@@ -31,17 +31,14 @@ TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 def study(
     *updates: object, ensemble: int | None = None, old_models: list[object] | None = None, **settings: object
 ) -> Study:
-    file = StudyFile.model_validate(
-        {
-            "description": "by hand",
-            "split": {"source": "digits"},
-            "recipe": "digits",
-            "set": TINY | settings,
-            "updates": list(updates),
-            "ensemble": ensemble,
-            "old_models": old_models,
-        }
-    )
+    content = {
+        "description": "by hand",
+        "split": {"source": "digits"},
+        "recipe": "digits",
+        "set": TINY | settings,
+    }
+    rows = {"updates": list(updates), "ensemble": ensemble, "old_models": old_models}
+    file = StudyFile.model_validate(content | rows)
     return with_recipes("hand", file, "study hand")
 
 
