@@ -318,7 +318,7 @@ COMPARISONS = [
 ]
 OTHERS = [
     Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
-    Case("gate init old.npz old.npz --out new.yaml", 2, "nothing was compared; name the replacement as NEW"),
+    Case("gate init old.npz old.npz --out new.yaml", 2, "nobody's; name the replacement as NEW"),
     Case(
         "gate init o.csv few.csv --out new.yaml",
         4,
