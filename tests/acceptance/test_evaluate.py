@@ -319,6 +319,13 @@ COMPARISONS = [
 ]
 OTHERS = [
     Case("gate init old.npz new.npz --out new.yaml", files=("new.yaml",)),
+    Case("gate init old.npz old.npz --out new.yaml", 2, "nobody's; name the replacement as NEW"),
+    Case(
+        "gate init o.csv few.csv --out new.yaml",
+        4,
+        "o.csv: the old model is wrong on all 2 samples",
+        before=written("o.csv", "id,label,pred\na,ant,bee\nb,bee,ant\n"),
+    ),
     Case("history releases.jsonl --json", 4, "releases.jsonl", before=written("releases.jsonl", "")),
     Case("history gone.jsonl", 4, "gone.jsonl"),
     Case("history runs", 4, "runs: is neither a file nor a link to one"),

@@ -94,29 +94,18 @@ def test_a_comparison_in_a_terminal_needs_no_figures(tmp_path: Path) -> None:
     [
         ([], VERBS),
         (["--debug"], VERBS),
-        (["bench"], ("loader", "kernel", "step")),
-        (["figure"], ("embedding",)),
-        (["gate"], ("init",)),
+        (["bench"], ["loader", "kernel", "step"]),
+        (["figure"], ["embedding"]),
+        (["gate"], ["init"]),
     ],
 )
 def test_without_a_verb_the_help_is_printed(
-    words: list[str],
-    named: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], named: list[str], mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MPTCTL_DEBUG", "")  # so that what --debug sets is gone afterwards
-    found = []
-    for more in ([], ["--help"]):
-        monkeypatch.setattr(sys, "argv", ["mptctl", *words, *more])
-        with pytest.raises(SystemExit) as end:
-            main()
-        assert end.value.code == 0
-        out, err = capsys.readouterr()
-        assert err == ""
-        found.append(out.strip())
-    assert all(f" {verb.split()[0]} " in found[0] for verb in named)
-    assert found[0] == found[1]
+    plain, asked = mptctl(*words), mptctl(*words, "--help")
+    assert (plain.returncode, plain.stderr, plain.stdout.strip()) == (0, "", asked.stdout.strip())
+    assert all(f" {verb.split()[0]} " in plain.stdout for verb in named)
 
 
 @pytest.mark.parametrize("verb", VERBS)

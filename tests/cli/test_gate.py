@@ -99,107 +99,89 @@ def test_hundreds_of_slices_are_said_in_short(call: Call) -> None:
     assert done.stderr.count("exceeds the limit") == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "failures"),
-    [
-        ("limits: {max_nfr: 4, max_lost: 90}", {}),
-        ("confidence: 0.95\nlimits: {max_nfr: 4.5, max_lost: 90}", {"max-nfr": "undecided"}),
-    ],
-)
-def test_junit_has_one_test_for_each_limit(call: Call, text: str, failures: dict[str, str]) -> None:
-    done = evaluate(call, text, "--junit", "gate.xml")
-    assert done.returncode == (3 if failures else 0)
-    assert "wrote gate.xml" in done.stderr
-    suite = ElementTree.parse("gate.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures")) == ("2", str(len(failures)))
-    assert [case.get("name") for case in suite] == ["max-nfr", "max-lost"]
-    found = {case.get("name"): failed for case in suite if (failed := case.find("failure")) is not None}
-    assert {name: failed.get("type") for name, failed in found.items()} == failures
-    assert all("NFR 4.00 %" in str(failed.get("message")) for failed in found.values())
+def test_junit_has_one_test_for_each_limit(call: Call) -> None:
+    for confidence, failures in (("", []), ("confidence: 0.95\n", ["undecided"])):
+        done = evaluate(call, f"{confidence}limits: {{max_nfr: 4.5, max_lost: 90}}", "--junit", "gate.xml")
+        assert (done.returncode, "wrote gate.xml" in done.stderr) == (3 if failures else 0, True)
+        suite = ElementTree.parse("gate.xml").getroot()[0]
+        assert (suite.get("tests"), suite.get("failures")) == ("2", str(len(failures)))
+        assert [case.get("name") for case in suite] == ["max-nfr", "max-lost"]
+        found = suite.findall("./testcase[@name='max-nfr']/failure")
+        assert [failed.get("type") for failed in found] == failures
+        assert all("NFR 4.00 %" in str(failed.get("message")) for failed in found)
 
 
-class TestInit:
-    def test_the_comparison_that_it_is_made_of_keeps_to_it(self, call: Call) -> None:
-        done = call("gate", "init", "old.npz", "new.npz", "--by", "country", *META)
-        assert (done.returncode, done.stderr, done.stdout) == (0, "wrote gate.yaml\n", "")
-        text = Path("gate.yaml").read_text()
-        content = yaml.safe_load(text)
-        assert content["confidence"] == 0.95
-        assert set(content["limits"]) == {kind.key for kind in LIMITS}
-        assert [rule["by"] for rule in content["slices"]] == [{"country": "it"}, {"country": "de"}]
-        assert "test/00192" in text
-        passed = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *META)
-        assert passed.returncode == 0, passed.stderr
-        # A hundredth of a point less, and it is not passed any more.
-        less = text.replace(
-            f"max_nfr: {content['limits']['max_nfr']}", f"max_nfr: {content['limits']['max_nfr'] - 0.01:.2f}"
-        )
-        assert less != text
-        assert evaluate(call, less, *META).returncode == 3
-
-    # Right in both, right in OLD, right in NEW, right in none. With 12 of 2,000 the interval of Rel-NFR ends at
-    # 44155.639 %, which six digits round down; with 3 of 95 at 33967.70 %, where none can be above 9,500 %.
-    @pytest.mark.parametrize(
-        ("table", "rel_nfr"), [((0, 12, 1988, 0), 44155.64), ((0, 3, 90, 2), None), ((2, 3, 80, 15), 4520.29)]
+def test_init_the_comparison_that_it_is_made_of_keeps_to_it(call: Call) -> None:
+    done = call("gate", "init", "old.npz", "new.npz", "--by", "country", *META)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "wrote gate.yaml\n", "")
+    text = Path("gate.yaml").read_text()
+    content = yaml.safe_load(text)
+    assert content["confidence"] == 0.95
+    assert set(content["limits"]) == {kind.key for kind in LIMITS}
+    assert [rule["by"] for rule in content["slices"]] == [{"country": "it"}, {"country": "de"}]
+    assert "test/00192" in text
+    passed = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *META)
+    assert passed.returncode == 0, passed.stderr
+    # A hundredth of a point less, and it is not passed any more.
+    less = text.replace(
+        f"max_nfr: {content['limits']['max_nfr']}", f"max_nfr: {content['limits']['max_nfr'] - 0.01:.2f}"
     )
-    def test_a_poor_old_model(self, call: Call, table: tuple[int, ...], rel_nfr: float | None) -> None:
-        cells = np.repeat(np.arange(4), table)
-        common = {"id": np.arange(len(cells)), "label": ["x"] * len(cells), "classes": ["x", "y"]}
-        np.savez("poor.npz", pred=np.where(cells < 2, "x", "y"), **common)
-        np.savez("good.npz", pred=np.where(cells % 2, "y", "x"), **common)
-        assert call("gate", "init", "poor.npz", "good.npz").returncode == 0
-        assert yaml.safe_load(Path("gate.yaml").read_text())["limits"].get("max_rel_nfr") == rel_nfr
-        passed = call("evaluate", "poor.npz", "good.npz", "--gate", "gate.yaml")
-        assert passed.returncode == 0, passed.stderr
+    assert less != text
+    assert evaluate(call, less, *META).returncode == 3
 
-    def test_an_old_model_that_is_never_right(self, call: Call) -> None:
-        np.savez("never.npz", id=IDS, label=["x", "y"] * (N // 2), pred=["y", "x"] * (N // 2))
-        done = call("gate", "init", "never.npz", "new.npz")
-        assert (done.returncode, done.stderr.count("\n"), Path("gate.yaml").exists()) == (4, 1, False)
-        assert "never.npz: the old model is wrong on all 200 samples" in done.stderr
 
-    def test_an_old_model_that_may_not_know_all_labels(self, call: Call) -> None:
-        """It never predicts y. Of 100 samples of x and z 10 flip: 10 % of those of x and z."""
-        labels = np.array(["x", "y", "z", "y"] * (N // 4))
-        np.savez("some.npz", id=IDS, label=labels, pred=np.where(labels == "y", "x", labels))
-        np.savez("other.npz", id=IDS, label=labels, pred=np.where(np.arange(N) < 20, "y", labels))
-        assert call("gate", "init", "some.npz", "other.npz", "--by", "class").returncode == 0
-        content = yaml.safe_load(Path("gate.yaml").read_text())
-        # The exact interval of 10 of 100 ends at 17.622 %, that of 10 of 200 at 9.002 %.
-        assert content["limits"]["max_nfr"] == 17.63
-        # Of 5 of 50 it ends at 21.814 %.
-        assert sorted(content["slices"], key=str) == [
-            {"by": {"class": name}, "max_nfr": 21.82} for name in ("x", "z")
-        ]
-        passed = call("evaluate", "some.npz", "other.npz", "--gate", "gate.yaml")
-        assert passed.returncode == 0, passed.stderr
+# Right in both, right in OLD, right in NEW, right in none. With 12 of 2,000 the interval of Rel-NFR ends at
+# 44155.639 %, which six digits round down; with 3 of 95 at 33967.70 %, where none can be above 9,500 %.
+@pytest.mark.parametrize(
+    ("table", "rel_nfr"), [((0, 12, 1988, 0), 44155.64), ((0, 3, 90, 2), None), ((2, 3, 80, 15), 4520.29)]
+)
+def test_init_of_a_poor_old_model(call: Call, table: tuple[int, ...], rel_nfr: float | None) -> None:
+    cells = np.repeat(np.arange(4), table)
+    common = {"id": np.arange(len(cells)), "label": ["x"] * len(cells), "classes": ["x", "y"]}
+    np.savez("poor.npz", pred=np.where(cells < 2, "x", "y"), **common)
+    np.savez("good.npz", pred=np.where(cells % 2, "y", "x"), **common)
+    assert call("gate", "init", "poor.npz", "good.npz").returncode == 0
+    assert yaml.safe_load(Path("gate.yaml").read_text())["limits"].get("max_rel_nfr") == rel_nfr
+    passed = call("evaluate", "poor.npz", "good.npz", "--gate", "gate.yaml")
+    assert passed.returncode == 0, passed.stderr
 
-    def test_limits_of_a_model_against_itself_are_not_written(self, call: Call) -> None:
-        done = call("gate", "init", "old.npz", "old.npz")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "old.npz: OLD and NEW are the same model: nothing was compared" in done.stderr
-        assert "name the replacement as NEW" in done.stderr
-        assert not Path("gate.yaml").exists()
 
-    def test_the_commented_parts_are_gate_file_too(self, call: Call) -> None:
-        assert call("gate", "init", "old.npz", "new.npz").returncode == 0
-        text = Path("gate.yaml").read_text()
-        begin = text.index("# waivers:")
-        bare = "\n".join(line.removeprefix("# ").removeprefix("#") for line in text[begin:].splitlines())
-        done = evaluate(call, text[:begin] + bare)
-        assert done.returncode == 0, done.stderr
-        assert "Waived: 1 flip of test/00192" in " ".join(done.stdout.split())
+def test_init_of_an_old_model_that_may_not_know_all_labels(call: Call) -> None:
+    """It never predicts y. Of 100 samples of x and z 10 flip: 10 % of those of x and z."""
+    labels = np.array(["x", "y", "z", "y"] * (N // 4))
+    np.savez("some.npz", id=IDS, label=labels, pred=np.where(labels == "y", "x", labels))
+    np.savez("other.npz", id=IDS, label=labels, pred=np.where(np.arange(N) < 20, "y", labels))
+    assert call("gate", "init", "some.npz", "other.npz", "--by", "class").returncode == 0
+    content = yaml.safe_load(Path("gate.yaml").read_text())
+    # The exact interval of 10 of 100 ends at 17.622 %, that of 10 of 200 at 9.002 %.
+    assert content["limits"]["max_nfr"] == 17.63
+    # Of 5 of 50 it ends at 21.814 %.
+    assert sorted(content["slices"], key=str) == [
+        {"by": {"class": name}, "max_nfr": 21.82} for name in ("x", "z")
+    ]
+    passed = call("evaluate", "some.npz", "other.npz", "--gate", "gate.yaml")
+    assert passed.returncode == 0, passed.stderr
 
-    def test_hostile_names(self, call: Call) -> None:
-        names = ['a"b', "x: y \\ # z", "line\nbreak\u2028", "\x1b[31m{\x7f\u202e", "\U0001f600"]
-        np.savez("meta.npz", id=IDS, group=[names[i % 5] for i in range(N)])
-        assert (
-            call("gate", "init", "old.npz", "new.npz", "--by", "group", "--metadata", "meta.npz").returncode
-            == 0
-        )
-        text = Path("gate.yaml").read_text()
-        assert {rule["by"]["group"] for rule in yaml.safe_load(text)["slices"]} == set(names)
-        assert not any(hidden in text for hidden in "\x1b\x7f\u2028\u202e")
-        done = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--metadata", "meta.npz")
-        assert done.returncode == 0, done.stderr
-        assert "\x1b" not in done.stdout
+
+def test_init_the_commented_parts_are_gate_file_too(call: Call) -> None:
+    assert call("gate", "init", "old.npz", "new.npz").returncode == 0
+    text = Path("gate.yaml").read_text()
+    begin = text.index("# waivers:")
+    bare = "\n".join(line.removeprefix("# ").removeprefix("#") for line in text[begin:].splitlines())
+    done = evaluate(call, text[:begin] + bare)
+    assert done.returncode == 0, done.stderr
+    assert "Waived: 1 flip of test/00192" in " ".join(done.stdout.split())
+
+
+def test_init_with_hostile_names(call: Call) -> None:
+    names = ['a"b', "x: y \\ # z", "line\nbreak\u2028", "\x1b[31m{\x7f\u202e", "\U0001f600"]
+    np.savez("meta.npz", id=IDS, group=[names[i % 5] for i in range(N)])
+    assert (
+        call("gate", "init", "old.npz", "new.npz", "--by", "group", "--metadata", "meta.npz").returncode == 0
+    )
+    text = Path("gate.yaml").read_text()
+    assert {rule["by"]["group"] for rule in yaml.safe_load(text)["slices"]} == set(names)
+    assert not any(hidden in text for hidden in "\x1b\x7f\u2028\u202e")
+    done = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--metadata", "meta.npz")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout

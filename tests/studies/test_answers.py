@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,19 +55,6 @@ def test_a_trained_anew_checkpoint_is_asked_anew(run: Train) -> None:
     assert [each.head.work.pictures for each in (first, second)] == [
         steps * second.recipe.optim.batch_size for steps in (3, 6)
     ]
-
-
-def test_answers_and_recipe_alone_are_enough(run: Train, tmp_path: Path) -> None:
-    folder = run(short_recipe("optim.max_steps=3"))[0].run.path
-    asked = run_answers(folder)
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    for name in (ANSWERS_NAME, "recipe.yaml"):
-        shutil.copy(folder / name, kept)
-    read = run_answers(kept)
-    assert read.head == asked.head
-    assert read.recipe == asked.recipe
-    assert (read.test.answers() == asked.test.answers()).all()
 
 
 def test_damaged_answers_are_asked_anew_or_named(run: Train, tmp_path: Path) -> None:

@@ -103,65 +103,61 @@ def test_all_paths_of_a_study_are_relative_to_its_folder(
         load_study(write(folder, text.replace("RECIPE", "other.yaml")))
 
 
+UPDATE = "updates: [{method: mpt-kl, "
+WRONG = [
+    ("updates: [mpt-kll]", "updates.0..method: no such value: 'mpt-kll'; did you mean mpt-kl?"),
+    ("updats: [mpt-kl]", "unknown key updats; did you mean updates?"),
+    (UPDATE + "sett: {}}]", "unknown key updates.0..sett; did you mean set?"),
+    (UPDATE + "set: {method.kk: 1}}]", "unknown key method.kk; did you mean method.k?"),
+    (UPDATE + "set: {optim.lr: -1}}]", "optim.lr"),
+    ("updates: [mpt-kl]\nset: {runtime: {seed: 3}}", "runtime.seed: is not set so; write seeds"),
+    (UPDATE + "set: {method.name: elodi}}]", "write it as method"),
+    ("updates: [mpt-kl, {method: mpt-kl, set: {method.k: 1}}]", "mpt-kl stands there twice"),
+    (UPDATE + "name: old}]", "names no update"),
+    (UPDATE + "name: a/b}]", "names no update"),
+    (UPDATE + "name: wandb}]", "'wandb' names no update"),
+    (UPDATE + "name: mlflow-files}]", "'mlflow-files' names no update"),
+    (UPDATE + "name: split.json}]", "'split.json' names no update"),
+    (UPDATE + "init: new}]", "init"),
+    (
+        UPDATE + "init: old, set: {method: {init: ref}}}]",
+        "mpt-kl: set: method.init: stands there as init: too",
+    ),
+    ("updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
+    ("updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
+    ("updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
+    ("updates: []", "updates: there is none"),
+    (UPDATE + "seeds: [4]}]\nseeds: [1, 2]", "mpt-kl: seeds: .4.: none of the study's"),
+    (
+        "old_models: [{name: ce}, {name: ls, seeds: [8]}]\nupdates: []",
+        r"old_models: ls: seeds: \[8\]: none of the study's, which are \[1\]",
+    ),
+    (OLDS + "updates: [mpt-kl]", "old_models: several are compared with each other, without updates"),
+    (UPDATE + "old: ce}]", "updates.0..*old"),
+    (OLDS + UPDATE + "name: old-ls}]", "nothing that begins with old-"),
+    ("old_models: [{name: a}, {name: a}]\nupdates: []", "old_models: a stands there twice"),
+    ("old_models: [{name: a/b}]\nupdates: []", "names no old model"),
+    ("old_models: [{nam: a}]\nupdates: []", "unknown key old_models.0..nam; did you mean name?"),
+    ("old_models: [{name: ls, set: {criterion.name: lss}}]\nupdates: []", "old model ls: .*criterion.name"),
+    ("", "updates: is missing"),
+]
+WRONG_HEADS = [
+    (HEAD.replace("source: digits", "source: digts"), "did you mean digits?"),
+    (HEAD.replace("recipe: digits", "recipe: digts"), "did you mean digits?"),
+    (
+        HEAD.replace("digits}", "digits, old_fraction: 0.3, old_classes: old.txt}"),
+        "both say which classes are old; leave one of them out",
+    ),
+]
+NO_STUDY = [("[1]", "must be a mapping"), ("split: [", "own.yaml")]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("description: x\nsplit: {source: digts}\nrecipe: digits\nupdates: [mpt-kl]", "did you mean digits?"),
-        ("description: x\nsplit: {source: digits}\nrecipe: digts\nupdates: [mpt-kl]", "did you mean digits?"),
-        (HEAD + "updates: [mpt-kll]", "updates.0..method: no such value: 'mpt-kll'; did you mean mpt-kl?"),
-        (HEAD + "updats: [mpt-kl]", "unknown key updats; did you mean updates?"),
-        (HEAD + "updates: [{method: mpt-kl, sett: {}}]", "unknown key updates.0..sett; did you mean set?"),
-        (
-            HEAD + "updates: [{method: mpt-kl, set: {method.kk: 1}}]",
-            "unknown key method.kk; did you mean method.k?",
-        ),
-        (HEAD + "updates: [{method: mpt-kl, set: {optim.lr: -1}}]", "optim.lr"),
-        (HEAD + "updates: [mpt-kl]\nset: {runtime: {seed: 3}}", "runtime.seed: is not set so; write seeds"),
-        (HEAD + "updates: [{method: mpt-kl, set: {method.name: elodi}}]", "write it as method"),
-        (HEAD + "updates: [mpt-kl, {method: mpt-kl, set: {method.k: 1}}]", "mpt-kl stands there twice"),
-        (HEAD + "updates: [{name: old, method: mpt-kl}]", "names no update"),
-        (HEAD + "updates: [{name: a/b, method: mpt-kl}]", "names no update"),
-        (HEAD + "updates: [{name: wandb, method: mpt-kl}]", "'wandb' names no update"),
-        (HEAD + "updates: [{name: mlflow-files, method: mpt-kl}]", "'mlflow-files' names no update"),
-        (HEAD + "updates: [{name: split.json, method: mpt-kl}]", "'split.json' names no update"),
-        (HEAD + "updates: [{method: mpt-kl, init: new}]", "init"),
-        (
-            HEAD + "updates: [{method: mpt-kl, init: old, set: {method: {init: ref}}}]",
-            "mpt-kl: set: method.init: stands there as init: too",
-        ),
-        (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
-        (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
-        (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
-        (HEAD + "updates: []", "updates: there is none"),
-        (
-            HEAD.replace("digits}", "digits, old_fraction: 0.3, old_classes: old.txt}", 1)
-            + "updates: [mpt-kl]",
-            "both say which classes are old; leave one of them out",
-        ),
-        (
-            HEAD + "updates: [{method: mpt-kl, seeds: [4]}]\nseeds: [1, 2]",
-            "mpt-kl: seeds: .4.: none of the study's",
-        ),
-        (
-            HEAD + "old_models: [{name: ce}, {name: ls, seeds: [8]}]\nupdates: []",
-            r"old_models: ls: seeds: \[8\]: none of the study's, which are \[1\]",
-        ),
-        (
-            HEAD + OLDS + "updates: [mpt-kl]",
-            "old_models: several are compared with each other, without updates",
-        ),
-        (HEAD + "updates: [{method: mpt-kl, old: ce}]", "updates.0..*old"),
-        (HEAD + OLDS + "updates: [{name: old-ls, method: mpt-kl}]", "nothing that begins with old-"),
-        (HEAD + "old_models: [{name: a}, {name: a}]\nupdates: []", "old_models: a stands there twice"),
-        (HEAD + "old_models: [{name: a/b}]\nupdates: []", "names no old model"),
-        (HEAD + "old_models: [{nam: a}]\nupdates: []", "unknown key old_models.0..nam; did you mean name?"),
-        (
-            HEAD + "old_models: [{name: ls, set: {criterion.name: lss}}]\nupdates: []",
-            "old model ls: .*criterion.name",
-        ),
-        (HEAD, "updates: is missing"),
-        ("[1]", "must be a mapping"),
-        ("split: [", "own.yaml"),
+        *((HEAD + text, said) for text, said in WRONG),
+        *((head + "updates: [mpt-kl]\n", said) for head, said in WRONG_HEADS),
+        *NO_STUDY,
     ],
 )
 def test_what_is_not_valid_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -214,10 +210,3 @@ def test_kept_results_are_runs_of_the_studies_as_they_are_now() -> None:
                 assert recipe.runtime.seed == run.recipe.runtime.seed, run.key
                 compared += 1
     assert compared > 200
-
-
-def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(
-        UsageError, match=r"study cifar100-r81: no such file or study; did you mean cifar100-r18\?"
-    ):
-        load_study("cifar100-r81")

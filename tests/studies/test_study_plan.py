@@ -31,17 +31,14 @@ TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 def study(
     *updates: object, ensemble: int | None = None, old_models: list[object] | None = None, **settings: object
 ) -> Study:
-    file = StudyFile.model_validate(
-        {
-            "description": "by hand",
-            "split": {"source": "digits"},
-            "recipe": "digits",
-            "set": TINY | settings,
-            "updates": list(updates),
-            "ensemble": ensemble,
-            "old_models": old_models,
-        }
-    )
+    content = {
+        "description": "by hand",
+        "split": {"source": "digits"},
+        "recipe": "digits",
+        "set": TINY | settings,
+    }
+    rows = {"updates": list(updates), "ensemble": ensemble, "old_models": old_models}
+    file = StudyFile.model_validate(content | rows)
     return with_recipes("hand", file, "study hand")
 
 
@@ -79,12 +76,6 @@ def test_an_update_of_some_seeds_has_its_teachers_in_those_alone() -> None:
         "2/old", "2/ref", "2/no-treatment", "2/mpt-kl",
         "3/old", "3/no-treatment",
     ]  # fmt: skip
-
-
-def test_a_plain_update_that_begins_with_the_reference_has_one() -> None:
-    wanted = study({"method": "no-treatment", "set": {"method.init": "ref"}})
-    runs = {run.name: run for run in plan_study(wanted, [1])}
-    assert runs["no-treatment"].teachers == ("1/old", "1/ref")
 
 
 def test_several_old_models_begin_alike() -> None:
@@ -177,42 +168,27 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("parallel", "runs", "cluster", "expected"),
+    ("parallel", "gpus", "runs", "cluster", "expected"),
     [
-        (None, 20, False, (16, 1)),
-        (
-            None,
-            1,
-            False,
-            (1, 1),
-        ),  # the last run that is left has no more threads than if it had been the first
-        (1, 20, False, (1, 16)),
-        (5, 20, False, (5, 3)),
-        (5, 2, False, (2, 3)),
-        (30, 40, False, (30, 1)),
-        (1, 20, True, (1, 1)),
+        (None, 0, 20, False, (16, 1, 0.0)),
+        # The last run that is left has no more threads than if it had been the first.
+        (None, 0, 1, False, (1, 1, 0.0)),
+        (1, 0, 20, False, (1, 16, 0.0)),
+        (5, 0, 20, False, (5, 3, 0.0)),
+        (5, 0, 2, False, (2, 3, 0.0)),
+        (30, 0, 40, False, (30, 1, 0.0)),
+        (1, 0, 20, True, (1, 1, 0.0)),
+        (None, 2, 20, False, (2, 8, 1.0)),
+        (8, 2, 20, False, (8, 2, 0.25)),  # four runs share a GPU
+        (8, 2, 20, True, (8, 8, 1.0)),  # on a cluster each of the eight has one
+        (None, 1, 20, True, (1, 16, 1.0)),
+        (30, 4, 20, True, (20, 4, 1.0)),  # no more than there are runs
     ],
 )
-def test_runs_share_the_cores_by_what_was_asked_for(
-    parallel: int | None, runs: int, cluster: bool, expected: tuple[int, int]
+def test_runs_share_cores_and_on_one_machine_alone_gpus(
+    parallel: int | None, gpus: int, runs: int, cluster: bool, expected: tuple[int, int, float]
 ) -> None:
-    assert shares(parallel, 16, 0, runs, cluster=cluster) == (*expected, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("parallel", "gpus", "cluster", "expected"),
-    [
-        (None, 2, False, (2, 8, 1.0)),
-        (8, 2, False, (8, 2, 0.25)),  # four runs share a GPU
-        (8, 2, True, (8, 8, 1.0)),  # on a cluster each of the eight has one
-        (None, 1, True, (1, 16, 1.0)),
-        (30, 4, True, (20, 4, 1.0)),  # no more than there are runs
-    ],
-)
-def test_runs_share_a_gpu_on_one_machine_alone(
-    parallel: int | None, gpus: int, cluster: bool, expected: tuple[int, int, float]
-) -> None:
-    assert shares(parallel, 16, gpus, 20, cluster=cluster) == expected
+    assert shares(parallel, 16, gpus, runs, cluster=cluster) == expected
 
 
 def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:

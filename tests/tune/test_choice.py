@@ -13,46 +13,36 @@ from mptctl.tune.tune_report import Status, Trial
 
 
 def trial(name: str, errors: int, flips: int | None, status: Status = "done", of: int = 40) -> Trial:
-    return Trial.model_validate(
-        {
-            "name": name,
-            "settings": {"method.name": "mpt-kl", "method.k": 0.0},
-            "status": status,
-            "val_error": rate(errors, 100),
-            "val_nfr": None if flips is None else rate(flips, of),
-            "run": name,
-        }
+    nfr = None if flips is None else rate(flips, of)
+    settings: dict[str, str | float] = {"method.name": "mpt-kl", "method.k": 0.0}
+    return Trial(
+        name=name, settings=settings, status=status, val_error=rate(errors, 100), val_nfr=nfr, run=name
     )
 
 
 REFERENCE = rate(30, 100)
 
 
-def test_the_lowest_nfr_within_the_bound_is_chosen() -> None:
-    # The bound is 30 + 1 = 31 errors: c has fewer flips but too many errors, d is at the bound exactly.
-    table = [trial("a", 28, 6), trial("b", 30, 4), trial("c", 32, 1), trial("d", 31, 3)]
-    choice = choose(table, REFERENCE, Budget(max_er_increase=0.01))
-    assert choice.ranked == ["d", "b", "a"]
-    # None of these is beaten in both figures: a has the fewest errors, c the fewest flips.
-    assert choice.front == ["a", "b", "d", "c"]
-
-
-def test_ties_are_decided_by_error_and_then_by_order() -> None:
-    table = [trial("late", 30, 3), trial("better", 29, 3), trial("same", 29, 3), trial("other", 25, 4)]
-    choice = choose(table, REFERENCE, Budget(max_er_increase=0.0))
-    assert choice.ranked == ["better", "same", "late", "other"]
-    assert choice.front == ["other", "better", "same"]  # two that are equal do not beat each other
-
-
-def test_none_within_the_bound_is_no_choice() -> None:
-    choice = choose([trial("a", 31, 0), trial("b", 40, 0)], REFERENCE, Budget(max_er_increase=0.0))
-    assert choice.ranked == []
-    assert choice.front == ["a"]
-
-
-def test_a_negative_increase_demands_less_error_than_the_reference() -> None:
-    table = [trial("a", 29, 5), trial("b", 28, 9)]
-    assert choose(table, REFERENCE, Budget(max_er_increase=-0.02)).ranked == ["b"]
+@pytest.mark.parametrize(
+    ("trials", "increase", "ranked", "front"),
+    [
+        # The bound is 30 + 1 = 31 errors: c has fewer flips but too many errors, d is at the bound exactly.
+        # None of these is beaten in both figures: a has the fewest errors, c the fewest flips.
+        ({"a": (28, 6), "b": (30, 4), "c": (32, 1), "d": (31, 3)}, 0.01, "d b a", "a b d c"),
+        # Ties are decided by error and then by order; two that are equal do not beat each other.
+        ({"l": (30, 3), "b": (29, 3), "s": (29, 3), "o": (25, 4)}, 0.0, "b s l o", "o b s"),
+        # None within the bound is no choice.
+        ({"a": (31, 0), "b": (40, 0)}, 0.0, "", "a"),
+        # A negative increase demands less error than the reference.
+        ({"a": (29, 5), "b": (28, 9)}, -0.02, "b", "b a"),
+    ],
+)
+def test_the_lowest_nfr_within_the_bound_is_chosen(
+    trials: dict[str, tuple[int, int]], increase: float, ranked: str, front: str
+) -> None:
+    table = [trial(name, *counts) for name, counts in trials.items()]
+    choice = choose(table, REFERENCE, Budget(max_er_increase=increase))
+    assert (choice.ranked, choice.front) == (ranked.split(), front.split())
 
 
 @pytest.mark.parametrize("status", ["waiting", "running", "stopped", "failed"])

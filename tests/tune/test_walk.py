@@ -17,16 +17,10 @@ def trial(
     k: float, flips: int, errors: int = 30, status: Status = "done", of: int = 40, **others: float
 ) -> Trial:
     started = status not in ("waiting", "failed")
-    return Trial.model_validate(
-        {
-            "name": "-".join([f"k{k:g}", *(f"{name}{value:g}" for name, value in others.items())]),
-            "settings": {"method.name": "mpt-kl", "method.k": k, **others},
-            "status": status,
-            "val_error": rate(errors, 100) if started else None,
-            "val_nfr": rate(flips, of) if started else None,
-            "run": "run",
-        }
-    )
+    name = "-".join([f"k{k:g}", *(f"{name}{value:g}" for name, value in others.items())])
+    settings: dict[str, str | float] = {"method.name": "mpt-kl", "method.k": k, **others}
+    error, nfr = (rate(errors, 100), rate(flips, of)) if started else (None, None)
+    return Trial(name=name, settings=settings, status=status, val_error=error, val_nfr=nfr, run="run")
 
 
 def within(table: list[Trial], budget: Budget) -> dict[str, bool | None]:
