@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mpt_kernels import triton_backend
 from mpt_kernels.layouts import NarrowLayout
+from mpt_kernels.triton_backend import Loop
 from mpt_kernels.types import LossSettings
 from tests.kernels import machine_code
 from tests.kernels.machine_code import MachineCode
@@ -57,7 +58,7 @@ def test_nothing_spills_in_a_loop_and_aligned_rows_are_loaded_sixteen_bytes_at_a
     logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
     _, compiled = machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
     # One value may wait on the stack while a loop runs: one store and one load.
-    assert compiled.count(r"(LDL|STL)\b.*") <= 2, compiled
+    assert compiled.count_executed(r"(LDL|STL)\b.*") <= 2, compiled
     if logits.stride(0) * dtype.itemsize % 16:
         return
     whole = compiled.count(r"LDG\..*128.*")
@@ -115,5 +116,49 @@ def test_a_kernel_that_spills_is_found_out() -> None:
     ],
 )
 def test_spills_by_hand(stack: int, local: int, instruction: str, spills: bool) -> None:
-    code = MachineCode(registers=32, stack=stack, local=local, instructions=Counter([instruction]))
+    counts = Counter([instruction])
+    code = MachineCode(registers=32, stack=stack, local=local, instructions=counts, executed=counts)
     assert code.spills == spills
+
+
+# A loop, one that the assembler has unrolled twice, and one that it has unrolled to its end; a jump forward with and
+# one without a condition; one over a loop for rare rows; and behind the end a block that is branched to and comes back.
+DISASSEMBLY = """
+        /*0000*/                   LDC R1, c[0x0][0x28] ;          /* 0x00 */
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0020*/              @!P1 LDG.E R3, desc[UR4][R6.64] ;    /* 0x00 */
+        /*0030*/               @P0 BRA 0x10 ;                      /* 0x00 */
+        /*0040*/               @P2 BRA 0x60 ;                      /* 0x00 */
+        /*0050*/                   MUFU.EX2 R4, R3 ;               /* 0x00 */
+        /*0060*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0070*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*0080*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0090*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*00a0*/              @!P3 BRA 0x60 ;                      /* 0x00 */
+        /*00b0*/               @P4 BRA 0x100 ;                     /* 0x00 */
+        /*00c0*/                   STG.E.128 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*00d0*/                   BRA.U UP1, 0xc0 ;               /* 0x00 */
+        /*00e0*/                   SHFL.BFLY PT, R4, R3, 0x1 ;     /* 0x00 */
+        /*00f0*/                   BRA.DIV UR6, 0x140 ;            /* 0x00 */
+        /*0100*/                   BRA 0x120 ;                     /* 0x00 */
+        /*0110*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
+        /*0120*/                   EXIT ;                          /* 0x00 */
+        /*0130*/                   BRA 0x130;                      /* 0x00 */
+        /*0140*/                   NOP;                            /* 0x00 */
+        /*0150*/                   BRA 0x100;                      /* 0x00 */
+"""
+
+
+def test_what_a_warp_executes_by_hand() -> None:
+    code = machine_code.read_instructions(DISASSEMBLY)
+    loops = (Loop(5, 20, 0), Loop(3, 20, 0), Loop(7, 8, 2), Loop(9, 0, 16, rare=True))
+    assert machine_code.count_executed(code, loops) == {
+        "LDC": 1, "LDG.E.128": 5, "LDG.E": 5, "MUFU.EX2": 1, "LDG.E.64": 2 * 3, "STG.E.U16": 2 * 3,
+        "BRA": 5 + 1 + 3 + 1 + 1, "EXIT": 1,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="a loop that loads 16 bytes and stores 4 is none of the kernel's"):
+        machine_code.count_executed(code, loops[:2])
+    # Rare loops are skipped only where the kernel says so.
+    executed = machine_code.count_executed(code, (Loop(5, 20, 0), Loop(7, 8, 2), Loop(9, 0, 16)))
+    assert executed["STG.E.128"] == executed["BRA.U"] == 9
+    assert executed["SHFL.BFLY"] == executed["BRA.DIV"] == 1

@@ -70,6 +70,14 @@ def test_weights_of_another_shape_than_the_losses_are_refused() -> None:
         reference._weigh(torch.ones(3, 1), torch.ones(3))
 
 
+def test_logits_are_never_written_to() -> None:
+    case = random_case(5, 7, 4)
+    copies = [x.clone() for x in case[:4] if isinstance(x, Tensor)]
+    case.run(mpt_loss, k=3.0)
+    for before, after in zip(copies, case[:4], strict=True):
+        assert torch.equal(before, after)
+
+
 @pytest.mark.parametrize("distance", ["kl", "lm", None])
 def test_the_criterion_backpropagates_what_mpt_loss_returns(distance: Any) -> None:
     case = random_case(5, 7, 4)
