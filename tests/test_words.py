@@ -76,7 +76,7 @@ def test_no_help_has_one() -> None:
 
 def test_no_kept_screen_has_one() -> None:
     screens = sorted((ROOT / "tests" / "report" / "golden").glob("*.*"))
-    assert len(screens) > 15
+    assert len(screens) > 10
     assert {path.name: found(path.read_text(encoding="utf-8")) for path in screens} == {
         path.name: [] for path in screens
     }

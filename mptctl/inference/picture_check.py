@@ -203,7 +203,7 @@ def _predict(
         images = images.flip(1) if each.reverses_channels else images
         try:
             right[each] = is_top1_correct(model(images), targets).cpu().numpy()
-        except RuntimeError:  # some networks take no pictures as small as some sizes
+        except (RuntimeError, AssertionError):  # some networks take no pictures of some sizes
             if each.data.image_size == plan.data.image_size:
                 raise
             right[each] = np.zeros(len(targets), dtype=bool)

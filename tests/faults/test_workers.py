@@ -61,16 +61,16 @@ def test_row_22_without_test_pictures_with_a_trial_killed_and_one_that_diverges(
         "100",
     )  # fmt: skip
     process = search(runs, *flags)
-    trial = RunDir(runs / "tune" / "trials" / "k1-lr0.05")
+    trial = RunDir(runs / "tune" / "trials" / "mpt-kl-k1-lr0.05")
     wait_for(lambda: trial.last.exists() and len(validations(trial.path)) >= 2, process)
     os.kill(int((trial.path / "lock").read_text()), signal.SIGKILL)
     before = validations(trial.path)
     assert len(before) < 60, "killed too late"
     report, said = finished(process)
     good, bad = report.trials
-    assert (good.name, good.status, good.restarts, good.epoch) == ("k1-lr0.05", "done", 1, 60)
+    assert (good.name, good.status, good.restarts, good.epoch) == ("mpt-kl-k1-lr0.05", "done", 1, 60)
     assert validations(trial.path)[: len(before) - 1] == before[:-1]
     assert (bad.status, bad.restarts) == ("failed", 0)
     assert "not finite" in (bad.error or "")
-    assert "k1-lr1e+30: failed" in said
-    assert report.choice == "k1-lr0.05"
+    assert "mpt-kl-k1-lr1e+30: failed" in said
+    assert report.choice == "mpt-kl-k1-lr0.05"
