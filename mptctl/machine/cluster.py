@@ -136,7 +136,7 @@ def ray_cluster(
     import ray
 
     if address is not None:
-        _refuse_if_silent(address)
+        refuse_if_silent(address)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
         if address is None:
@@ -194,8 +194,10 @@ def _refuse_large_trials(resources: dict[str, float], cpus: int, gpus: float) ->
             raise UsageError(f"{flag} {wanted:g}: more than the {available:g} that are there; give fewer")
 
 
-def _refuse_if_silent(address: str) -> None:
+def refuse_if_silent(address: str | None) -> None:
     """Raise UsageError at once if nothing listens at HOST:PORT, where Ray would try for minutes."""
+    if address is None:
+        return
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or "/" in host:
         return  # "auto", or another form that Ray itself reads

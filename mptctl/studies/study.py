@@ -13,7 +13,13 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError, UsageError, some
-from mptctl.machine.cluster import MAX_RESTARTS, ray_cluster, set_ray_environment, silence_stdout
+from mptctl.machine.cluster import (
+    MAX_RESTARTS,
+    ray_cluster,
+    refuse_if_silent,
+    set_ray_environment,
+    silence_stdout,
+)
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, stopped_with
@@ -91,6 +97,8 @@ def run_study(
     started = time.monotonic()
     root = request.run_root
     refuse_unusable_root(root)
+    refuse_no_runs(request)
+    refuse_if_silent(request.ray_address)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
         request, tunings = _tune(request, on_update, log, progress, stop)
@@ -187,14 +195,19 @@ def plan_runs(
         UsageError: there is no run.
         CheckpointError: an existing run is not the planned one.
     """
+    refuse_no_runs(request)
     runs = plan_study(request.study, request.seeds, flat=request.flat)
-    if not runs:
+    return runs, find_standings(runs, splits)
+
+
+def refuse_no_runs(request: StudyRequest) -> None:
+    """Raise UsageError if a study has no run of the seeds that are asked for."""
+    if not plan_study(request.study, request.seeds, flat=request.flat):
         seeds = ", ".join(map(str, request.seeds))
         raise UsageError(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
-    return runs, find_standings(runs, splits)
 
 
 def refuse_if_failed(study: str, rows: Sequence[StudyRow]) -> None:

@@ -9,7 +9,7 @@ from mptctl.models.lock import refuse_unusable
 from mptctl.recipe.search import name_of
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
-from mptctl.tune.prepare import first_run
+from mptctl.tune.prepare import first_run, read_earlier
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.tune_report import SEARCH
 
@@ -34,6 +34,8 @@ def dry_run(request: TuneRequest, recipe_name: str) -> TuneDryRun:
     """
     points = checked_points(request)
     refuse_unusable(request.folder, SEARCH, request.existing)
+    if request.resume:
+        read_earlier(request.folder)
     first = dry_run_of_run(first_run(request, points), recipe_name)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),

@@ -80,7 +80,7 @@ def measure_baseline(
             teachers=teachers.digests,
             trials=[],
         )
-    return _with_earlier_trials(report, request.folder / TRIALS_NAME) if request.resume else report
+    return _with_earlier_trials(report, request.folder) if request.resume else report
 
 
 def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRequest:
@@ -113,23 +113,33 @@ def _measure_reference(request: TuneRequest, teachers: Teachers, val: Loader, sa
     )
 
 
-def _with_earlier_trials(report: TuneReport, path: Path) -> TuneReport:
+def read_earlier(folder: Path) -> TuneReport:
+    """Read the report of an earlier search from its folder.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    path = folder / TRIALS_NAME
+    try:
+        return TuneReport.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: nothing to resume; start without --resume") from None
+    except (ValidationError, OSError) as error:
+        raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
+
+
+def _with_earlier_trials(report: TuneReport, folder: Path) -> TuneReport:
     """Return the report with the trials of an earlier search; those that did not end are waiting again.
 
     Args:
         report: of the search that begins.
-        path: of the earlier ``trials.json``.
+        folder: of the earlier search.
 
     Raises:
-        UsageError: there is no such file, it cannot be read, the search had another recipe, split or
-            teachers, or it chose trials by their flips and this one has a limit on NFR.
+        UsageError: there is no such search, it cannot be read, it had another recipe, split or teachers, or
+            it chose trials by their flips and this one has a limit on NFR.
     """
-    try:
-        earlier = TuneReport.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
-    except (ValidationError, OSError) as error:
-        raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
+    earlier, path = read_earlier(folder), folder / TRIALS_NAME
     if report.max_nfr is not None and (earlier.sampler == "optuna" or earlier.asha):
         raise UsageError(
             f"{path}: --sampler optuna or --asha chose its trials by the flips that --max-nfr is tested on, "

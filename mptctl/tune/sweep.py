@@ -8,7 +8,12 @@ from contextlib import ExitStack, suppress
 
 from mptctl.errors import GateFailed
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import ray_cluster, set_ray_environment, silence_stdout
+from mptctl.machine.cluster import (
+    ray_cluster,
+    refuse_if_silent,
+    set_ray_environment,
+    silence_stdout,
+)
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
@@ -47,6 +52,7 @@ def sweep(
         MptctlError: as a training.
     """
     points = checked_points(request)
+    refuse_if_silent(request.ray_address)
     with ExitStack() as stack:
         stack.enter_context(locked(request.folder, SEARCH, request.existing))
         with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:

@@ -110,10 +110,9 @@ CASES = [
             f"study none.yaml --seeds 2{dry}",
             2,
             "none: has no run of seed 2",
-            split,
-            written("none.yaml", NO_RUN),
+            before=written("none.yaml", NO_RUN),
         )
-        for dry, split in (("", ("runs/none/2",)), (" --dry-run", ()))
+        for dry in ("", " --dry-run")
     ),
     Case(f"{TUNE} --k 0,2 --dry-run --json"),
     Case(
@@ -130,7 +129,20 @@ CASES = [
         )
         for dry in ("", " --dry-run")
     ),
-    Case(f"{TUNE} --resume", 2, "trials.json: cannot be read", before=written("runs/tune/trials.json", "{}")),
+    *(
+        Case(
+            f"{TUNE} --resume{dry}",
+            2,
+            "trials.json: cannot be read",
+            before=written("runs/tune/trials.json", "{}"),
+        )
+        for dry in ("", " --dry-run")
+    ),
+    Case(
+        "study study.yaml --run-root new --ray-address 127.0.0.1:1",
+        2,
+        "127.0.0.1:1: nobody answers there",
+    ),
     Case(
         f"{TUNE} --overwrite --dry-run",
         named="7 trials",
@@ -141,7 +153,6 @@ CASES = [
         f"{TUNE} --ray-address 127.0.0.1:1",
         2,
         "127.0.0.1:1: nobody answers there",
-        ("runs/tune/trials.json",),
     ),
     *(
         Case(f"tune {words} --dry-run", 2, said)
