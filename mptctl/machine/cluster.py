@@ -122,7 +122,7 @@ def ray_cluster(
     """Start Ray on this machine, or join a cluster; end it, its processes and files after the ``with`` block.
 
     Args:
-        address: of a cluster; None: start Ray on this machine.
+        address: of a cluster that answers (see `refuse_if_silent`); None: start Ray on this machine.
         cpus: CPUs of one trial.
         gpus: GPUs of one trial; may be a fraction.
         stop: set when a signal comes; see `interruptible`.
@@ -135,8 +135,6 @@ def ray_cluster(
     """
     import ray
 
-    if address is not None:
-        refuse_if_silent(address)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
         if address is None:

@@ -97,7 +97,7 @@ def run_study(
     started = time.monotonic()
     root = request.run_root
     refuse_unusable_root(root)
-    refuse_no_runs(request)
+    plan_seeds(request)  # refuses seeds without a run before a split is made
     refuse_if_silent(request.ray_address)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
@@ -195,19 +195,20 @@ def plan_runs(
         UsageError: there is no run.
         CheckpointError: an existing run is not the planned one.
     """
-    refuse_no_runs(request)
-    runs = plan_study(request.study, request.seeds, flat=request.flat)
+    runs = plan_seeds(request)
     return runs, find_standings(runs, splits)
 
 
-def refuse_no_runs(request: StudyRequest) -> None:
-    """Raise UsageError if a study has no run of the seeds that are asked for."""
-    if not plan_study(request.study, request.seeds, flat=request.flat):
+def plan_seeds(request: StudyRequest) -> list[PlannedRun]:
+    """Plan the runs of the seeds that are asked for; UsageError if there is none."""
+    runs = plan_study(request.study, request.seeds, flat=request.flat)
+    if not runs:
         seeds = ", ".join(map(str, request.seeds))
         raise UsageError(
             f"study {request.study.name}: has no run of seed {seeds}: its old models have other seeds; name "
             "some of theirs with --seeds"
         )
+    return runs
 
 
 def refuse_if_failed(study: str, rows: Sequence[StudyRow]) -> None:
