@@ -21,7 +21,7 @@ class TuneSettings(TrainSettings):
     """Method whose keys --search names, or one of your own by --plugin. (default: MPT, over k)"""
     k: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
     """Bias k, added to the new classes' logits in training: values, or a range as 0..8.
-    (default: 0,0.5,1,1.5,2,4,8)"""
+    (default: 0,0.5,1,1.5,2,4,8, or 0..8 with --sampler random or optuna)"""
     distance: Annotated[str | None, Flag("VALUES", panel=SPACE)] = None
     """Distance to the teachers: kl (KL divergence), lm (logit matching), or kl,lm. (default: the recipe's, or
     kl)"""
@@ -29,7 +29,7 @@ class TuneSettings(TrainSettings):
     """Key of METHOD to search, any of the recipe: KEY=LOW..HIGH, KEY=LOW..HIGH:log or KEY=a,b,c.
     Repeatable."""
     sampler: Annotated[Sampler | None, Flag(panel=SPACE)] = None
-    """How values are combined to trials. (default: grid, or random where there is a range)"""
+    """Way to combine values to trials. (default: grid, or random where there is a range)"""
     trials: Annotated[int | None, Flag("N", low=1, panel=SPACE)] = None
     """Trials of a random or optuna search. (default: 8)"""
     asha: Annotated[bool, Flag(panel=SPACE)] = False
