@@ -272,8 +272,10 @@ def report_labels(
     strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
     negative, positive = (_share(each, total, tail, looks) for each in strata.values())
     lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
-    reason, missing = why_no_nfr(draw.traffic, outcomes), outcomes.count(MISSING)
-    unlabelled = [f"{missing:,} rows before the last label have none, and count as unsure"] * bool(missing)
+    reason = why_no_nfr(draw.traffic, outcomes)
+    remarks = list(warnings)
+    if missing := outcomes.count(MISSING):
+        remarks.append(f"{missing:,} rows before the last label have none, and count as unsure")
     return LabelledReport(
         old=models["old"].name,
         new=models["new"].name,
@@ -297,12 +299,12 @@ def report_labels(
         nfr_reason=reason,
         slices=_slices(outcomes, slices, tail, looks),
         gate=make_gate(rules, [] if limit is None else [_check(outcomes, negative, limit, rules)]),
-        warnings=[*warnings, *unlabelled],
+        warnings=remarks,
     )
 
 
 def _less(one: float | None, other: float | None) -> float | None:
-    """One estimate less another; None without one of them."""
+    """Subtract an estimate from another one; None if one of the two is missing."""
     return None if one is None or other is None else one - other
 
 
