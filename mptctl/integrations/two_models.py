@@ -12,7 +12,7 @@ from mptctl.evaluation.reading.columns import COLUMNS
 from mptctl.evaluation.reading.frames import arrow_column, column_names, is_frame
 from mptctl.evaluation.reading.predictions import Predictions, read_frame, read_predictions
 
-# How arrays are given, where labels are needed and where not.
+# The call that takes arrays, with labels (True) and without.
 ARRAYS = {True: "evaluate(labels, old=..., new=...)", False: "disagree(old, new), both of them arrays"}
 
 

@@ -1,4 +1,4 @@
-"""What programs read of `disagree` and of `evaluate --labels`: each key, by ten samples counted by hand."""
+"""The keys of `disagree --json` and `evaluate --labels --json`, by ten samples counted by hand."""
 
 from __future__ import annotations
 
@@ -181,7 +181,9 @@ def test_arrays_are_as_files_of_the_same() -> None:
     of_files = package.disagree(*MODELS, limit=0.68, seed=7)
     assert drawn.rows == of_files.rows
     assert drawn.report.labels == of_files.report.labels
-    assert drawn.evaluate(TRUTH).nfr == of_files.evaluate(TRUTH).nfr is not None
+    nfr = of_files.evaluate(TRUTH).nfr
+    assert nfr is not None
+    assert drawn.evaluate(TRUTH).nfr == nfr
     # Without lists of classes, nobody knows a cow.
     places = {int(sample[1]): label.replace("cow", "other") for sample, label in TRUTH.items()}
     assert package.disagree(OLD, NEW).evaluate(places).flips == of_files.evaluate(TRUTH).flips

@@ -43,7 +43,7 @@ for line in sys.stdin.read().splitlines():
 
 
 def imported(lines: list[tuple[list[str], list[str]]], folder: Path) -> tuple[str, list[Any]]:
-    """What command lines print in one process, the lightest first, and of each its words, code and heavy modules."""
+    """Run command lines in one process, the lightest first; return what they print, and facts on each."""
     asked = "\n".join(json.dumps(line) for line in lines)
     words = [sys.executable, "-c", IMPORTS]
     out = subprocess.run(words, input=asked, capture_output=True, text=True, env=environment(), cwd=folder)

@@ -93,7 +93,7 @@ BAD = {
     "giant": (giant(), "pixels"),
     "png, taller than DALI reads": (png(Image.new("1", (1, 1_000_001))), "a side of a PNG file"),
     "16-bit grey": (png(Image.fromarray(np.zeros((4, 4), np.uint16))), "16 bits"),
-    # Which Pillow opens as if it had 8.
+    # Pillow opens this file as if it had 8 bits.
     "16-bit colour": (chunks(header(16, 2), rows(bytes(421) * 50), END), "16 bits"),
 }
 GOOD = {

@@ -75,7 +75,7 @@ def test_slices_are_columns_of_the_frame_or_of_metadata_in_any_order(make: Any, 
     other = make({"name": names, "land": lands})
     beside = compared(frame, by=["land"], metadata=other)
     assert {row.by["land"]: row.nfr for row in beside.slices} == pytest.approx(by_hand.to_dict())
-    # One column may be text, and spaces do not count.
+    # A column may also be named by text, in which spaces do not count.
     assert compared(frame, by="country").slices == own.slices
     assert compared(frame, by="country, y").slices == compared(frame, by=["country,y"]).slices
 

@@ -193,8 +193,8 @@ def _find_clashes(
         holders = frozenset(i for i, each in enumerate([*lists, *labels]) if name in each.names)
         in_lists = frozenset(i for i in holders if i < len(lists))
         looking_alike = alike.setdefault(_without_point(_as_seen(name)), {})
-        # One class list that holds two names which look alike makes them two classes; for other names, so do
-        # the labels of one model.
+        # Two names that look alike are two classes if one class list holds both; two other names, also if
+        # the labels of one model hold both.
         clashing = [*_of_other_holders(looking_alike, in_lists), *_of_other_holders(every, holders)]
         looking_alike.setdefault(in_lists, name)
         every.setdefault(holders, name)

@@ -123,7 +123,7 @@ EXPIRED = waiver("id: test/00039", "2026-06-14")
         ("limits: {max_er_increase: 9}\n", waiver("by: {country: it}, max_flips: 4"), ["max-er-increase"], 0, ""),
         (KEEP, "", ["must-keep"], 0, ""),
         (KEEP, ONE, [], 1, "1 of the samples that must be kept flipped, which waivers allow (test/00039)"),
-        # One that is expired fails if a flip still needs it.
+        # An expired waiver fails the gate if a flip still needs it.
         ("limits: {max_nfr: 50}\n", EXPIRED, ["expired-waiver"], 0,
          "the waiver of test/00039 (jo: label disputed) expired on 2026-06-14, and 1 flip still needs it"),
         ("limits: {max_nfr: 50}\n", waiver("id: test/00001", "2026-06-14"), [], 0, ""),

@@ -31,7 +31,7 @@ def test_one_model_is_recognised_in_any_order(twenty: tuple[Predictions, Predict
             assert report.identical
             assert report.gate.failed == ["identical"]
     assert not compare(*twenty).identical
-    # What is known from the files counts.
+    # The request may know it from the files.
     said = ComparisonRequest(identical=True, limits=Limits(max_nfr=1))
     assert compare(*twenty, said).gate.failed == ["identical"]
 
