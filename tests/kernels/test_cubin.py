@@ -57,14 +57,17 @@ def test_nothing_spills_in_a_loop_and_aligned_rows_are_loaded_sixteen_bytes_at_a
 ) -> None:
     logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
     _, compiled = machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
-    # One value may wait on the stack while a loop runs: one store and one load.
-    assert compiled.count_executed(r"(LDL|STL)\b.*") <= 2, compiled
+    # Nothing is stored or loaded within a loop. While one runs, four values may wait on the stack, as with Triton 3.9:
+    # 8 of the 4,598 instructions that a warp executes.
+    spilled = compiled.count_executed(r"(LDL|STL)\b.*")
+    assert spilled == compiled.count(r"(LDL|STL)\b.*") <= 8, compiled
+    if is_counted("triton"):
+        assert not compiled.spills, compiled
     if logits.stride(0) * dtype.itemsize % 16:
         return
     whole = compiled.count(r"LDG\..*128.*")
     assert whole > 0, compiled
     if is_counted("triton"):
-        assert not compiled.spills, compiled
         assert compiled.count(r"LDG\b.*") - whole <= SCALARS[c], compiled
         # Eight sums of the program, and the label's own gradient.
         assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 9, compiled
