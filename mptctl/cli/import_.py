@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.data.held_split import hold_manifest
 from mptctl.data.split import load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import UsageError
-from mptctl.models.ownership import refuse_own_inputs, run_folder
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.requests import ImportRequest
+from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.recipe import DEFAULT_PRESET, Recipe, load_recipe
 from mptctl.report.media.progress_bars import showing_progress
@@ -41,11 +41,13 @@ def import_model(asked: ImportRequest) -> None:
         )
     # Imported after the check, because torch takes seconds.
     from mptctl.inference.imported import validate_imported
-    from mptctl.models.importing import prepare_import, write_import
+    from mptctl.models.importing import prepare_import
+    from mptctl.release.new_run import write_run
 
     folder = run_folder(run_root, asked.name)
     refuse_own_inputs(folder, () if asked.class_names is None else (asked.class_names,))
     described = _describe(asked.weights, asked.arch, asked.class_names is not None)
+    existing: Existing = "replace" if asked.overwrite else "refuse for good"
     preset = asked.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
 
     def print_line(text: str) -> None:
@@ -59,19 +61,16 @@ def import_model(asked: ImportRequest) -> None:
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
         channels=asked.channels,
-        overwrite=asked.overwrite,
+        existing=existing,
         log=print_line,
     )
     # Measured before anything is written, so that a model that cannot be measured leaves no run.
     with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
         look = validate_imported(checkpoint, asked.channels, split, session)
-    split_json = split.file.model_dump_json(indent=2) if split else None
-    path = write_import(checkpoint, split_json, overwrite=asked.overwrite, log=print_line)
-    if split is not None:
-        hold_manifest(split, folder)
-    for line in [*described.notes, *look.lines, *look.warnings]:
+    notes = write_run(RunDir(folder), existing, checkpoint.meta, checkpoint.model, split)
+    for line in [*notes, *described.notes, *look.lines, *look.warnings]:
         print_line(line)
-    typer.echo(str(path))
+    typer.echo(str(checkpoint.path))
 
 
 def _describe(weights: Path, arch: str | None, has_class_names: bool) -> HubModel:

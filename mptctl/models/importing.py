@@ -12,9 +12,8 @@ from torch import Tensor
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.files import read_names
-from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
-from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
 from mptctl.models.foreign_weights import (
     infer_model_recipe,
     refuse_other_class_count,
@@ -24,7 +23,7 @@ from mptctl.models.foreign_weights import (
 )
 from mptctl.models.networks import build_model, build_outline
 from mptctl.models.onnx_program import read_onnx
-from mptctl.models.ownership import Existing, note_left_files, refuse_own_inputs
+from mptctl.models.ownership import Existing, refuse_own_inputs
 from mptctl.models.programs import ONNX, TAKES_BGR, load_program
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
@@ -45,7 +44,7 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
     classes: Sequence[str] | None = None,
     num_old: int = 0,
     channels: Channels = "rgb",
-    overwrite: bool = False,
+    existing: Existing = "refuse for good",
     log: Callable[[str], None] = lambda text: None,
 ) -> Checkpoint:
     """Check a foreign model against its architecture and class names; write nothing.
@@ -54,23 +53,23 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
         weights: a file with a state dict; an ONNX model if the recipe's ``model.arch`` is ``onnx``.
         class_names: in the order of the logits.
         recipe: ``model.arch`` names the model's architecture, the ``data`` group describes its pictures.
-        folder: the run folder that `write_import` will write.
+        folder: the run folder that `write_run` will write.
         classes: class names of the split, old ones first; None without a split: then all classes are old.
         num_old: number of old classes among ``classes``; unused without a split.
         channels: order in which the model takes the channels of a picture.
-        overwrite: allow a run in the folder.
+        existing: what is done with a run in the folder.
         log: called with a note where the weights' head or stem differs from the recipe's.
 
     Returns:
-        The checkpoint for `write_import`, with the head and stem that the weights have; its digest is empty.
+        The checkpoint to be written, with the head and stem that the weights have; its digest is empty.
 
     Raises:
         CheckpointError: the weights do not fit, or a class name is not one of the split's.
-        UsageError: the folder holds a run without ``overwrite``, or holds ``weights``; or the model cannot be
-            changed from BGR to RGB.
+        UsageError: the folder may not be written, or holds ``weights``; or the model cannot be changed from
+            BGR to RGB.
     """
     refuse_own_inputs(folder, (weights,))
-    RunDir(folder).refuse_unusable(_existing(overwrite))
+    RunDir(folder).refuse_unusable(existing)
     if classes is not None:
         _refuse_unknown_classes(class_names, classes)
     if recipe.model.arch == ONNX:
@@ -93,44 +92,6 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
         git_commit=git_commit(),
     )
     return Checkpoint(RunDir(folder).best, meta, state, None, "")
-
-
-def write_import(
-    checkpoint: Checkpoint,
-    split_json: str | None = None,
-    *,
-    overwrite: bool = False,
-    log: Callable[[str], None] = lambda text: None,
-) -> Path:
-    """Write an imported model's run folder: checkpoint, environment, recipe and split.
-
-    Args:
-        checkpoint: as returned by `prepare_import`.
-        split_json: content for ``split.json``; None without a split.
-        overwrite: remove the run that is in the folder; files that no run wrote stay.
-        log: called with a note that names the files that stay.
-
-    Returns:
-        The path of the new checkpoint.
-
-    Raises:
-        UsageError: the folder holds a run, without ``overwrite``.
-        StorageError: the disk is full; the former run stays.
-    """
-    run = RunDir(checkpoint.path.parent)
-    with run.locked(_existing(overwrite)):
-        # The checkpoint first: if the disk is full, the former run stays, or no run begins.
-        save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
-        if overwrite:
-            for note in note_left_files(run.remove_run_files(but=run.best)):
-                log(note)
-        run.write_start(checkpoint.meta.recipe.to_yaml(), split_json, choose_device("cpu"))
-    return run.best
-
-
-def _existing(overwrite: bool) -> Existing:
-    """The treatment of a run that is already in the folder."""
-    return "replace" if overwrite else "refuse for good"
 
 
 def _refuse_unknown_classes(class_names: Sequence[str], classes: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import ends_as_finished, read_metrics
-from mptctl.models.ownership import RUN, Existing, remove_own
+from mptctl.models.ownership import RUN, Existing, note_left_files, remove_own
 from mptctl.names import METHOD_NAMES, Role
 from mptctl.recipe.own import Kind, Own
 
@@ -175,9 +175,9 @@ class RunDir:
             but: a file of the run that stays.
 
         Returns:
-            Paths, relative to the folder, of files that stay because no run wrote them.
+            A note that names files which stay because no run wrote them; none without such files.
         """
-        return remove_own(self.path, RUN, but)
+        return note_left_files(remove_own(self.path, RUN, but))
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:

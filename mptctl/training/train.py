@@ -11,7 +11,7 @@ from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
-from mptctl.models.ownership import note_left_files, refuse_own_inputs
+from mptctl.models.ownership import refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe.own import own_parts
 from mptctl.training.assemble import assemble
@@ -83,7 +83,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
     """
     folder, state = run.folder, run.state
     if request.overwrite:
-        run.notes.extend(note_left_files(folder.remove_run_files()))
+        run.notes.extend(folder.remove_run_files())
     if state.resumed_from is not None:
         validated = not state.validation_pending
         truncate_metrics(folder.metrics, state.global_step, validated=validated)
