@@ -198,9 +198,6 @@ class UntrainedTeachers:
         """Compute the logits of some teachers."""
         return {role: model(batch.images) for role, model in self._models.items() if role in roles}
 
-    def open(self) -> None:
-        pass
-
 
 class _CachedLogits:
     """A `TeacherSource` that reads logits of one batch from disk, as with ``runtime.cache_teachers``.
@@ -236,6 +233,3 @@ class _CachedLogits:
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
         return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}
-
-    def open(self) -> None:
-        pass

@@ -118,9 +118,6 @@ class Teachers:
             pairs = zip(names_of_references(len(refs)), refs, strict=True)
             self.members[Role.REF] = [load_teacher(n, path, classes.names) for n, path in pairs]
 
-    def open(self) -> None:
-        """Do nothing: the models are loaded."""
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Compute the logits of some teachers; see `TeacherSource.logits`."""
         return {

@@ -39,10 +39,6 @@ class TeacherSource(Protocol):
 
     digests: dict[str, str]
 
-    def open(self) -> None:
-        """Get ready for batches; to be called once, before `logits`."""
-        ...
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Return the logits of some teachers for a batch.
 

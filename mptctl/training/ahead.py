@@ -50,9 +50,6 @@ class TeachersAhead:
             1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
         )
 
-    def open(self) -> None:
-        """Do nothing: the run opens ``teachers`` itself."""
-
     def close(self) -> None:
         """Cancel what has not begun, wait for what has, and end the thread."""
         self._pool.shutdown(cancel_futures=True)

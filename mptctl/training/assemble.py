@@ -72,16 +72,17 @@ def assemble(
     notes += notes_on_weights
     teachers: TeacherSource | None = models if method.teachers else None
     old_in_validation: TeacherSource | None = None if request.old is None else models
+    cache_budget: CacheBudget | None = None
     if models is not None:
         notes += _teacher_warnings(request, models)
         if recipe.runtime.cache_teachers:
             cache_dir = request.cache_dir or request.split.run_root / "cache"
-            budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+            cache_budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
             if method.teachers:
-                teachers = CachedTeachers(models, train, recipe, method.teachers, budget)
+                teachers = CachedTeachers(models, train, recipe, method.teachers, cache_budget)
             if old_in_validation is not None and val is not None:
-                old_in_validation = CachedTeachers(models, val, recipe, [Role.OLD], budget)
-            notes += budget.notes
+                old_in_validation = CachedTeachers(models, val, recipe, [Role.OLD], cache_budget)
+            notes += cache_budget.notes
     student = replace(student, teachers=teachers)
     decoder = None if request.split.manifest.is_array else train.jpeg_decoder_name()
     meta = build_meta(request, {} if models is None else models.digests, decoder)
@@ -108,6 +109,7 @@ def assemble(
         models=models,
         state=state,
         bias_control=control,
+        cache_budget=cache_budget,
     )
 
 

@@ -19,6 +19,7 @@ from mptctl.models.networks import build_model, set_training_mode
 from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
+from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import BiasControl
@@ -123,6 +124,10 @@ def make_random_student(
     return make_student(recipe, model, method, teachers=teachers)
 
 
+# Fields of a run's state that its checkpoints hold under the same names.
+PROGRESS = ("epoch", "step_in_epoch", "global_step", "best_error", "bias_path")
+
+
 @dataclass
 class RunState:
     """The progress of a run, as its checkpoints hold it; only the trainer changes it.
@@ -167,6 +172,7 @@ class Run:
         models: all teachers, as loaded models; None where none is given.
         state: the run's progress, which the trainer changes.
         bias_control: moves k to keep a budget of flips; None without one.
+        cache_budget: of the disk space for teacher logits; None where none are kept.
     """
 
     recipe: Recipe
@@ -182,6 +188,7 @@ class Run:
     models: Teachers | None
     state: RunState
     bias_control: BiasControl | None = None
+    cache_budget: CacheBudget | None = None
 
     @property
     def epochs(self) -> int:
@@ -189,7 +196,7 @@ class Run:
         return math.ceil(self.total_steps / self.train.steps_per_epoch)
 
     def open(self) -> None:
-        """Decode pictures and open the teachers; the run can be trained afterwards.
+        """Decode pictures and make room for cached logits; the run can be trained afterwards.
 
         Raises:
             DataError: a picture is gone, changed or damaged.
@@ -198,10 +205,8 @@ class Run:
         self.train.open()
         if self.validator is not None:
             self.validator.loader.open()
-        sources = (self.student.teachers, None if self.validator is None else self.validator.teachers)
-        for source in sources:
-            if source is not None:
-                source.open()
+        if self.cache_budget is not None:
+            self.cache_budget.evict()
 
     def close(self) -> None:
         """Close the loaders."""

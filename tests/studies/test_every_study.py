@@ -58,9 +58,6 @@ class RandomTeachers:
         self.digests: dict[str, str] = {}
         self._shapes = shapes
 
-    def open(self) -> None:
-        pass
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         return {role: torch.randn(len(batch.labels), self._shapes[role]) for role in roles}
 

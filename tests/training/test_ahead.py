@@ -29,9 +29,6 @@ class Recording:
         self.asked: list[tuple[int, str]] = []
         self.second = threading.Event()
 
-    def open(self) -> None:
-        pass
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         self.asked.append((batch.position, threading.current_thread().name))
         if batch.position == 4:
