@@ -31,12 +31,11 @@ from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import plan_bias_control, predict_decline
-from mptctl.training.distributed import ProcessGroup
+from mptctl.training.distributed import ProcessGroup, convert_sync_batchnorm
 from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
 from mptctl.training.run import Run, RunState, Student, make_student
-from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from mptctl.data.held_split import hold_manifest
 from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import stop_on_signals
+from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import refuse_own_inputs
 from mptctl.models.run_folder import RunDir
@@ -73,6 +77,29 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
             run.notes.append("ended before its first checkpoint; begins anew")
         with Trainer(run, stop, observer) as trainer:
             return trainer.fit()
+
+
+def train_unfinished(folder: Path, make_request: Callable[[], RunRequest], observer: Observer) -> None:
+    """Train a run unless it is finished, once no other process holds its folder.
+
+    Args:
+        folder: of the run.
+        make_request: makes the request for the run.
+        observer: of the run.
+
+    Raises:
+        Stopped: a signal came.
+        Exception: as `train`.
+    """
+    wait_until_free(folder)
+    if not RunDir(folder).is_finished():
+        train(make_request(), observer)
+
+
+def write_traceback(path: Path, error: Exception) -> None:
+    """Write the traceback of an unexpected error to a file; makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
 
 
 def _write_start(request: RunRequest, run: Run) -> None:

@@ -19,12 +19,11 @@ from mptctl.data.plan import worker_share
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.recipe import ModelRecipe, OptimRecipe
-from mptctl.training.distributed import ProcessGroup
+from mptctl.training.distributed import ProcessGroup, convert_sync_batchnorm
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
-from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from tests.common import CPU
 
 
