@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
 
-from mptctl.errors import CheckpointError, UsageError, one_line, some
+from mptctl.errors import UsageError, one_line
 from mptctl.machine.facts import has_package
 from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
@@ -136,28 +136,6 @@ def build_outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.
             return build_model(recipe, num_classes, image_size)
     except NotImplementedError:  # RegNet takes its widths out of a tensor
         return build_model(recipe, num_classes, image_size)
-
-
-def refuse_other_shapes(
-    weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
-) -> None:
-    """Refuse weights whose names or shapes are not those of a network.
-
-    The network is not built, since it may be too large for memory.
-
-    Args:
-        weights: by name.
-        recipe, num_classes, image_size: as for `build_model`.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-        UsageError: as `build_model`.
-    """
-    own = build_outline(recipe, num_classes, image_size).state_dict()
-    wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
-    wrong += [name for name in weights if name not in own]
-    if wrong:
-        raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")
 
 
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
