@@ -66,9 +66,9 @@ def import_model(asked: ImportRequest) -> None:
     )
     # Measured before anything is written, so that a model that cannot be measured leaves no run.
     with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
-        look = validate_imported(checkpoint, asked.channels, split, session)
+        found = validate_imported(checkpoint, asked.channels, split, session)
     notes = write_run(RunDir(folder), existing, checkpoint.meta, checkpoint.model, split)
-    for line in [*notes, *described.notes, *look.lines, *look.warnings]:
+    for line in [*notes, *described.notes, *found]:
         print_line(line)
     typer.echo(str(checkpoint.path))
 
