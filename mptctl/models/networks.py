@@ -172,9 +172,7 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
         raise UsageError(
             f"{what}: must give features of shape (B, D), got {shape} for {len(picture)} pictures"
         )
-    model = nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
-    set_drop_path(model, own.name, recipe.drop_path)
-    return model
+    return nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
 
 
 def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
@@ -185,22 +183,27 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
             ``drop_path``.
     """
     model: nn.Module
-    arch, drop_path = recipe.arch, recipe.drop_path
-    own = find_own("network", arch)
+    arch, own = recipe.arch, find_own("network", recipe.arch)
     if own is not None:
-        return _build_own(own, recipe, num_classes, image_size)
-    if arch in SMALL_NETS:
+        model = _build_own(own, recipe, num_classes, image_size)
+    elif arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
-        set_drop_path(model, arch, drop_path)
-        return model
-    if arch.startswith(TIMM):
-        model = build_timm(arch, num_classes, image_size, drop_path)
-        find_head(model, arch)  # refuses a network without a linear classifier
-        return model
-    if arch == ONNX:
+    elif arch.startswith(TIMM):
+        model = build_timm(arch, num_classes, image_size, recipe.drop_path)
+    elif arch == ONNX:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
         )
+    else:
+        model = _build_torchvision(arch, num_classes, image_size)
+    if not arch.startswith(TIMM):
+        set_drop_path(model, arch, recipe.drop_path)
+    find_head(model, arch)  # refuses a network without a linear classifier
+    return model
+
+
+def _build_torchvision(arch: str, num_classes: int, image_size: int) -> nn.Module:
+    """Build a network of torchvision; UsageError if there is none of this name, or not for this size."""
     from torchvision import models
 
     names = models.list_models(module=models)
@@ -212,13 +215,11 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
     if arch in ("googlenet", "inception_v3"):  # with auxiliary classifiers they would not return one tensor
         settings |= {"aux_logits": False, "init_weights": True}
     try:
-        model = models.get_model(arch, **settings)
+        model: nn.Module = models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if is_built_for_one_size(arch):
             raise _size_error(arch, image_size, one_line(error)) from error
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
-    set_drop_path(model, arch, drop_path)
-    find_head(model, arch)  # refuses a network without a linear classifier
     return model
 
 

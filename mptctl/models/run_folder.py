@@ -199,10 +199,9 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
         raise CheckpointError(
             f"{run}: its run is not finished; go on with --resume and the command that began it"
         )
-    existing = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{run}: no such run or file; looked for {run_root / run / 'best.pt'} and for a file of that name; "
-        f"{_how_to_make(run)}runs there: {', '.join(existing) or 'none'}{did_you_mean(run, existing)}"
+        f"{_how_to_make(run)}{_name_runs(run_root, 'best.pt', run)}"
     )
 
 
@@ -210,11 +209,16 @@ def refuse_missing_run(folder: Path) -> None:
     """Raise the CheckpointError for a run to resume that was never begun; names the runs beside it."""
     if folder.is_dir() and any(folder.iterdir()):
         return  # whether the content is a run is checked when the run is begun
-    existing = sorted(path.parent.name for path in folder.parent.glob("*/environment.json"))
     raise CheckpointError(
         f"{folder}: nothing to resume: there is no such run; begin it without --resume, or name another; "
-        f"runs there: {', '.join(existing) or 'none'}{did_you_mean(folder.name, existing)}"
+        f"{_name_runs(folder.parent, 'environment.json', folder.name)}"
     )
+
+
+def _name_runs(run_root: Path, file: str, meant: str) -> str:
+    """End of a message: the runs below a run root that have a file, and the one that may be meant."""
+    existing = sorted(path.parent.name for path in run_root.glob(f"*/{file}"))
+    return f"runs there: {', '.join(existing) or 'none'}{did_you_mean(meant, existing)}"
 
 
 def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
