@@ -8,28 +8,12 @@ import torch
 import torchvision
 
 from mptctl.data.split import Split
-from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.importing import prepare_import, read_class_names
-from mptctl.models.run_folder import RunDir
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
+from mptctl.models.importing import read_class_names, read_foreign_model
 from mptctl.recipe import load_recipe
-from mptctl.release.new_run import write_run
 from tests.forked import mptctl_process
 
 SIZE = ("data.image_size=32",)
-
-
-def take_in(weights: Path, classes: Path, folder: Path, split: Split) -> Path:
-    """Import a model as the old one of a split."""
-    checkpoint = prepare_import(
-        weights,
-        class_names=read_class_names(classes),
-        recipe=load_recipe("digits", SIZE, {"model.arch": "resnet18"}),
-        folder=folder,
-        classes=split.classes.names,
-        num_old=split.classes.num_old,
-    )
-    write_run(RunDir(folder), "refuse for good", checkpoint.meta, checkpoint.model, None)
-    return checkpoint.path
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
@@ -61,13 +45,13 @@ def test_a_resnet_from_elsewhere_teaches_an_update_and_is_evaluated(tmp_path: Pa
 
 
 def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, digits: Split) -> None:
-    from mptctl.models.checkpoint import load_model
     from mptctl.teachers.ensemble import Teacher
 
     weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
-    path = take_in(weights, classes, tmp_path / "old", digits)
-    recipe = load_recipe("digits", SIZE)
-    checkpoint = load_checkpoint(path)
+    names, recipe = read_class_names(classes), load_recipe("digits", SIZE, {"model.arch": "resnet18"})
+    recipe, state, _ = read_foreign_model(weights, names, recipe)
+    meta = CheckpointMeta(recipe=recipe, class_names=tuple(names), num_old=5)
+    checkpoint = Checkpoint(weights, meta, state, None, "")
     teacher = Teacher(checkpoint, digits.classes.old, recipe.data, torch.device("cpu"), recipe.runtime, "old")
     images = torch.randn(3, 3, 32, 32)
     with torch.no_grad():
