@@ -184,7 +184,6 @@ class UntrainedTeachers:
     """A `TeacherSource` of models with random weights, which take as long as trained ones."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
-        self.digests = {role.value: "untrained" for role in method.teachers}
         self._models: dict[Role, Teacher] = {}
         widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
         for role in sorted(method.teachers):
@@ -213,7 +212,6 @@ class _CachedLogits:
     def __init__(
         self, recipe: Recipe, method: Method, batch: Batch, teachers: TeacherSource, scratch: Path
     ) -> None:
-        self.digests: dict[str, str] = {}
         dtype = CACHE_TYPES[recipe.runtime.cache_precision]
         self._files: dict[Role, LogitFiles] = {}
         for role, logits in teachers.logits(batch, method.teachers).items():

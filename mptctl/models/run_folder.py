@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from mptctl.errors import CheckpointError, UsageError, did_you_mean, one_line
-from mptctl.files import Model, link_or_copy, write_atomically
+from mptctl.files import Model, write_atomically
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import ends_as_finished, read_metrics
@@ -160,13 +160,6 @@ class RunDir:
         for part in own:
             self.plugins.mkdir(exist_ok=True)
             write_atomically(self.plugins / part.kept_name, part.source.encode())
-
-    def replace_last_by_previous(self) -> None:
-        """Replace a damaged ``last.pt`` by ``previous.pt``.
-
-        Otherwise the next save, which renames ``last.pt``, would put it in the place of the good one.
-        """
-        link_or_copy(self.previous, self.last)
 
     def remove_run_files(self, but: Path | None = None) -> list[str]:
         """Remove a run's files from the folder; call only while holding the lock.

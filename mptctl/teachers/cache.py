@@ -24,7 +24,8 @@ from mptctl.names import Role
 from mptctl.recipe import SPEED, Recipe, list_marked_data_keys
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, round_logits
-from mptctl.teachers.source import TeacherSource, role_of
+from mptctl.teachers.ensemble import Teachers
+from mptctl.teachers.source import role_of
 
 # To be raised whenever the layout of files or the rounding of logits changes.
 CACHE_VERSION = 1
@@ -46,7 +47,6 @@ class CachedTeachers:
         budget: of disk space; the needed space is reserved here.
 
     Attributes:
-        digests: digest of each teacher's checkpoint, by name.
         files: cached logits by role.
 
     Raises:
@@ -55,14 +55,13 @@ class CachedTeachers:
 
     def __init__(
         self,
-        teachers: TeacherSource,
+        teachers: Teachers,
         loader: Loader,
         recipe: Recipe,
         roles: Collection[Role],
         budget: CacheBudget,
     ) -> None:
         plan = loader.plan
-        self.digests = teachers.digests
         self._teachers = teachers
         self.budget = budget
         # Keeps the order of the last epoch: at a million samples, computing it takes longer than a batch.

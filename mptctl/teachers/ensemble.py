@@ -85,7 +85,8 @@ class Teachers:
 
     Attributes:
         members: the teachers that were given, by role; several references are one teacher.
-        digests: digest of each checkpoint, by the teacher's name.
+        digests: digest of each checkpoint, by the teacher's name: ``old``, and ``ref`` or ``ref0``, ``ref1``
+            and so on.
         metas: meta of each checkpoint, by its path.
 
     Raises:

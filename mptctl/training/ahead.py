@@ -34,13 +34,9 @@ class TeachersAhead:
     Args:
         teachers: compute the logits.
         accumulate: number of parts that a batch is cut into; logits are computed part by part.
-
-    Attributes:
-        digests: digest of each teacher's checkpoint, by name.
     """
 
     def __init__(self, teachers: TeacherSource, accumulate: int) -> None:
-        self.digests = teachers.digests
         self._teachers = teachers
         self._accumulate = accumulate
         # Of the current batch, by the position of its parts.

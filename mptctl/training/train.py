@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mptctl.data.held_split import hold_manifest
 from mptctl.errors import Stopped, UsageError
+from mptctl.files import link_or_copy
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import stop_on_signals
 from mptctl.models.lock import wait_until_free
@@ -115,7 +116,8 @@ def _write_start(request: RunRequest, run: Run) -> None:
         validated = not state.validation_pending
         truncate_metrics(folder.metrics, state.global_step, validated=validated)
         if state.resumed_from == folder.previous:
-            folder.replace_last_by_previous()
+            # Otherwise the next save, which renames last.pt, would put the damaged one in the place of the good.
+            link_or_copy(folder.previous, folder.last)
         if state.global_step >= run.total_steps and validated:
             return  # the environment that computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)

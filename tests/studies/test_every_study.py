@@ -55,7 +55,6 @@ class RandomTeachers:
     """Answers with logits of the right shape."""
 
     def __init__(self, shapes: dict[Role, int]) -> None:
-        self.digests: dict[str, str] = {}
         self._shapes = shapes
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:

@@ -25,7 +25,6 @@ class Recording:
     """Answers with the number of the batch; remembers where it was asked."""
 
     def __init__(self) -> None:
-        self.digests: dict[str, str] = {}
         self.asked: list[tuple[int, str]] = []
         self.second = threading.Event()
 
