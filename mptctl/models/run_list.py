@@ -38,7 +38,8 @@ class RunEntry(Model):
     epochs: int | None = Field(None, description="of the whole run")
     val_error: float | None = Field(
         None,
-        description="validation error of `best.pt`, a fraction; null without such a file or a validation part",
+        description="validation error of `best.pt`, a fraction; null without such a file or a validation "
+        "part",
     )
     when: str = Field(description="local time of the run's last write, ISO 8601")
     problem: str | None = Field(None, description="what is wrong with a broken run")

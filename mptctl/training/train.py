@@ -116,7 +116,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
         validated = not state.validation_pending
         truncate_metrics(folder.metrics, state.global_step, validated=validated)
         if state.resumed_from == folder.previous:
-            # Otherwise the next save, which renames last.pt, would put the damaged one in the place of the good.
+            # Otherwise the next save, which renames last.pt, would replace the good one by the damaged one.
             link_or_copy(folder.previous, folder.last)
         if state.global_step >= run.total_steps and validated:
             return  # the environment that computed the run stays written down
