@@ -8,14 +8,16 @@ from __future__ import annotations
 import difflib
 from collections import OrderedDict
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from mptctl.errors import UsageError, one_line
+from mptctl.files.explained import nearest
 from mptctl.machine.facts import has_package
-from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import ONNX
@@ -30,6 +32,8 @@ SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
 USUAL_SIZE = 224
 # The small nets by name: channels of each stage, and stride of the first convolution.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
+# Pattern of `model.freeze` for the running statistics of all batch norms.
+NORM_STATISTICS = "norm-statistics"
 
 
 class ResidualBlock(nn.Module):
@@ -121,7 +125,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in head)
-    freeze(model, recipe.freeze, recipe.arch)
+    _freeze(model, recipe.freeze, recipe.arch)
     return model
 
 
@@ -144,7 +148,59 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
     if recipe.train == "head":
         find_head(model, recipe.arch)[1].train()
     if recipe.freeze:
-        freeze_statistics(model, recipe.freeze)
+        _freeze_statistics(model, recipe.freeze)
+
+
+def _freeze(model: nn.Module, patterns: Sequence[str], arch: str) -> None:
+    """Set ``requires_grad`` to False for the weights that patterns match, in place.
+
+    Args:
+        model: the network.
+        patterns: names of weights or of modules, with * and ?. `NORM_STATISTICS` is only checked here; see
+            `_freeze_statistics`.
+        arch: its architecture's name, for messages.
+
+    Raises:
+        UsageError: a pattern matches nothing, or nothing is left to train.
+    """
+    weights = dict(model.named_parameters())
+    for pattern in patterns:
+        if pattern == NORM_STATISTICS:
+            if not _batch_norms(model):
+                raise UsageError(f"model.freeze {pattern}: {arch} has no batch norms; leave it out")
+            continue
+        matched = [name for name in weights if _matches(name, pattern)]
+        if not matched:
+            names = [*(name for name, _ in model.named_children()), NORM_STATISTICS]
+            raise UsageError(
+                f"model.freeze {pattern}: no weight or module of {arch} is so called{nearest(pattern, names)}"
+            )
+        for name in matched:
+            weights[name].requires_grad_(False)
+    if not any(weight.requires_grad for weight in weights.values()):
+        raise UsageError(f"model.freeze: leaves nothing of {arch} to train; leave a pattern out")
+
+
+def _freeze_statistics(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Put frozen batch norms into evaluation mode, in place, so that their running statistics stay.
+
+    With `NORM_STATISTICS` among the patterns all batch norms are frozen, else those whose weights all are.
+    """
+    for norm in _batch_norms(model):
+        weights = list(norm.parameters())
+        has_frozen_weights = bool(weights) and not any(weight.requires_grad for weight in weights)
+        if NORM_STATISTICS in patterns or has_frozen_weights:
+            norm.eval()
+
+
+def _batch_norms(model: nn.Module) -> list[nn.Module]:
+    """List the batch-norm layers of a network."""
+    return [module for module in model.modules() if isinstance(module, _BatchNorm)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern names a weight, or a module that contains the weight."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
 def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
