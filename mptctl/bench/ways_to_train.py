@@ -96,12 +96,12 @@ def ways_to_train(
         "floor": lambda: partial(_step_with_teachers, student(), batch),
         "floor-graph": lambda: _replay_step_with_teachers(student(), batch),
         "published": lambda: PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step,
-        "ours": lambda: _build_our_step(recipe, student(), batch),
+        "ours": lambda: _build_our_step(student(), batch),
         "ours-cached": lambda: _build_our_step(
-            recipe, student(_CachedLogits(recipe, method, batch, teachers, scratch)), batch
+            student(_CachedLogits(recipe, method, batch, teachers, scratch)), batch
         ),
         "ours-graph": lambda: _build_our_step(
-            recipe, student(), batch, GraphedStep(CudaRecorder(device), teachers_inside=True)
+            student(), batch, GraphedStep(CudaRecorder(device), teachers_inside=True)
         ),
     }
     reason = PublishedLoop.refuses(method)
@@ -126,7 +126,7 @@ def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
 
 def step_alone(student: Student, batch: Batch) -> None:
     """Take a step without teachers: forward, cross-entropy, backward, update."""
-    with autocast(batch.images.device, student.precision):
+    with autocast(batch.images.device, student.recipe.runtime.precision):
         logits = student.model(batch.images)
     loss = nn.functional.cross_entropy(logits.float(), batch.labels)
     loss.backward()
@@ -159,7 +159,6 @@ def _replay(recording: Recording, step: Callable[[], object]) -> None:
 
 
 def _build_our_step(
-    recipe: Recipe,
     student: Student,
     batch: Batch,
     take_step: Callable[[Student, Batch, float, float], dict[str, Tensor]] | None = None,
@@ -168,6 +167,7 @@ def _build_our_step(
 
     Where the recipe mixes pairs, each step mixes the batch anew, and its time includes that.
     """
+    recipe = student.recipe
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
 
     def step() -> None:

@@ -76,7 +76,7 @@ def dry_run(request: RunRequest, recipe_name: str = "") -> DryRun:
         run = assemble(request, device, ProcessGroup())
         # Cached logits count like computed ones.
         teachers = run.models if run.student.method.teachers else None
-        step_seconds = time_step(replace(run.student, teachers=teachers), recipe, request.num_classes, device)
+        step_seconds = time_step(replace(run.student, teachers=teachers), request.num_classes, device)
     settings = run.student.method.settings
     return DryRun(
         recipe=recipe_name,

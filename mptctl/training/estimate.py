@@ -46,18 +46,18 @@ class Estimate(Model):
         return cls(step_seconds=round(step_seconds, 6), seconds=round(step_seconds * steps, 3))
 
 
-def time_step(student: Student, recipe: Recipe, num_classes: int, device: torch.device) -> float:
+def time_step(student: Student, num_classes: int, device: torch.device) -> float:
     """Time an optimizer step on a whole batch, the student's teachers included, in seconds.
 
     Args:
         student: of a run that is not trained in this process, since its optimizer moves.
-        recipe: of the run.
         num_classes: that the student knows.
         device: of the student.
     """
+    # A step of few pictures is not cut into parts.
+    recipe = change_recipe(student.recipe, {"optim.accumulate": 1}, "estimate")
     set_training_mode(student.model, recipe.model)
-    # Not compiled, which may take minutes. A step of few pictures is not cut into parts.
-    timed = replace(student, wrapped=student.model, accumulate=1)
+    timed = replace(student, recipe=recipe, wrapped=student.model)  # not compiled, which may take minutes
     return _time_whole_batch(
         lambda batch: train_step(timed, batch, 0.0, len(batch.labels)), recipe, num_classes, device
     )
@@ -88,7 +88,7 @@ def _time_neutral(recipe: Recipe, num_classes: int, device: torch.device, trains
         method = build_method("no-treatment", num_old=num_classes)
         student = make_random_student(recipe, num_classes, device, method)
         if trains:
-            return time_step(student, recipe, num_classes, device)
+            return time_step(student, num_classes, device)
         network = student.model.eval()
         return _time_whole_batch(lambda batch: _teach(network, recipe, batch), recipe, num_classes, device)
 

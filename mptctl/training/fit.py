@@ -59,7 +59,7 @@ class Trainer:
         self._ahead: TeachersAhead | None = None
         spare_core = has_spare_core(run.device, run.group.size)
         if spare_core and run.student.teachers is not None:
-            self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
+            self._ahead = TeachersAhead(run.student.teachers, run.recipe.optim.accumulate)
             self._student = replace(run.student, teachers=self._ahead)
         notes = [run.train.reason, *run.notes]
         self._graphed: GraphedStep | None = None

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from mptctl.data.loading.base import Loader
-from mptctl.machine.device import Precision, move_to_device
+from mptctl.machine.device import move_to_device
 from mptctl.methods.method import Method
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.layers import DropBlock
@@ -35,6 +35,7 @@ class Student:
     """The model that learns, and everything that an optimizer step needs.
 
     Attributes:
+        recipe: of the run: precision, parts of a batch, and largest norm of the gradient.
         model: the network itself, on the device.
         wrapped: the module that a step calls: the model, wrapped to average gradients over workers, or
             compiled, or itself.
@@ -42,22 +43,17 @@ class Student:
         method: the loss.
         teachers: source of teacher logits; None where the method needs none.
         guard: skips updates from the first number on that is not finite.
-        accumulate: number of parts that a batch is cut into.
-        clip_grad_norm: largest norm of the gradient; None: no limit.
-        precision: of the forward pass.
         group: workers over which gradients are averaged.
         average: moving average of the weights; None where none is kept.
     """
 
+    recipe: Recipe
     model: nn.Module
     wrapped: nn.Module
     optimizer: torch.optim.Optimizer
     method: Method
     teachers: TeacherSource | None
     guard: NonFiniteGuard
-    accumulate: int = 1
-    clip_grad_norm: float | None = None
-    precision: Precision = "fp32"
     group: ProcessGroup = field(default_factory=ProcessGroup)
     average: WeightAverage | None = None
 
@@ -92,15 +88,13 @@ def make_student(
         UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
     return Student(
+        recipe=recipe,
         model=model,
         wrapped=model if wrapped is None else wrapped,
         optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
         method=method,
         teachers=teachers,
         guard=NonFiniteGuard(model, next(model.parameters()).device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
         group=group or ProcessGroup(),
         average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
     )
