@@ -96,12 +96,12 @@ def ways_to_train(
         "floor": lambda: partial(_step_with_teachers, student(), batch),
         "floor-graph": lambda: _replay_step_with_teachers(student(), batch),
         "published": lambda: PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step,
-        "ours": lambda: _build_our_step(recipe, student(), batch),
+        "ours": lambda: _build_our_step(student(), batch),
         "ours-cached": lambda: _build_our_step(
-            recipe, student(_CachedLogits(recipe, method, batch, teachers, scratch)), batch
+            student(_CachedLogits(recipe, method, batch, teachers, scratch)), batch
         ),
         "ours-graph": lambda: _build_our_step(
-            recipe, student(), batch, GraphedStep(CudaRecorder(device), teachers_inside=True)
+            student(), batch, GraphedStep(CudaRecorder(device), teachers_inside=True)
         ),
     }
     reason = PublishedLoop.refuses(method)
@@ -126,7 +126,7 @@ def _mix(batch: Batch, pairs: Pairs | None) -> Batch:
 
 def step_alone(student: Student, batch: Batch) -> None:
     """Take a step without teachers: forward, cross-entropy, backward, update."""
-    with autocast(batch.images.device, student.precision):
+    with autocast(batch.images.device, student.recipe.runtime.precision):
         logits = student.model(batch.images)
     loss = nn.functional.cross_entropy(logits.float(), batch.labels)
     loss.backward()
@@ -159,7 +159,6 @@ def _replay(recording: Recording, step: Callable[[], object]) -> None:
 
 
 def _build_our_step(
-    recipe: Recipe,
     student: Student,
     batch: Batch,
     take_step: Callable[[Student, Batch, float, float], dict[str, Tensor]] | None = None,
@@ -168,6 +167,7 @@ def _build_our_step(
 
     Where the recipe mixes pairs, each step mixes the batch anew, and its time includes that.
     """
+    recipe = student.recipe
     pairs = EpochPlan(recipe.runtime.seed, recipe.data).pairs(0, 0, len(batch.index))
 
     def step() -> None:
@@ -184,7 +184,6 @@ class UntrainedTeachers:
     """A `TeacherSource` of models with random weights, which take as long as trained ones."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
-        self.digests = {role.value: "untrained" for role in method.teachers}
         self._models: dict[Role, Teacher] = {}
         widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
         for role in sorted(method.teachers):
@@ -197,9 +196,6 @@ class UntrainedTeachers:
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Compute the logits of some teachers."""
         return {role: model(batch.images) for role, model in self._models.items() if role in roles}
-
-    def open(self) -> None:
-        pass
 
 
 class _CachedLogits:
@@ -216,7 +212,6 @@ class _CachedLogits:
     def __init__(
         self, recipe: Recipe, method: Method, batch: Batch, teachers: TeacherSource, scratch: Path
     ) -> None:
-        self.digests: dict[str, str] = {}
         dtype = CACHE_TYPES[recipe.runtime.cache_precision]
         self._files: dict[Role, LogitFiles] = {}
         for role, logits in teachers.logits(batch, method.teachers).items():
@@ -236,6 +231,3 @@ class _CachedLogits:
         where = (batch.epoch, batch.position, batch.index.numpy())
         rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
         return {role: to_loop_tensor(cached, batch) for role, cached in rows.items() if cached is not None}
-
-    def open(self) -> None:
-        pass

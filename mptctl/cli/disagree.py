@@ -15,7 +15,7 @@ from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import FilesTogether
-from mptctl.inference.traffic import load_traffic
+from mptctl.inference.named_models import load_traffic
 from mptctl.report.media.progress_bars import showing_progress
 
 

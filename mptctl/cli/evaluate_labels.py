@@ -22,7 +22,7 @@ from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files.request import ModelRequest
-from mptctl.inference.traffic import load_traffic
+from mptctl.inference.named_models import load_traffic
 from mptctl.report.documents.flips_files import junit_xml
 from mptctl.report.documents.labels import labelled_document, labelled_markdown, verdict_of_labels
 from mptctl.report.media.progress_bars import showing_progress

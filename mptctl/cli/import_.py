@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.data.held_split import hold_manifest
-from mptctl.data.split import load_split
+from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
-from mptctl.errors import UsageError
-from mptctl.models.ownership import refuse_own_inputs, run_folder
+from mptctl.errors import CheckpointError, UsageError, some
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.requests import ImportRequest
+from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.recipe import DEFAULT_PRESET, Recipe, load_recipe
 from mptctl.report.media.progress_bars import showing_progress
@@ -41,37 +41,50 @@ def import_model(asked: ImportRequest) -> None:
         )
     # Imported after the check, because torch takes seconds.
     from mptctl.inference.imported import validate_imported
-    from mptctl.models.importing import prepare_import, write_import
+    from mptctl.machine.facts import git_commit, versions
+    from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
+    from mptctl.models.importing import read_foreign_model
+    from mptctl.release.new_run import write_run
 
-    folder = run_folder(run_root, asked.name)
-    refuse_own_inputs(folder, () if asked.class_names is None else (asked.class_names,))
+    run = RunDir(run_folder(run_root, asked.name))
+    refuse_own_inputs(run.path, () if asked.class_names is None else (asked.class_names,))
     described = _describe(asked.weights, asked.arch, asked.class_names is not None)
+    class_names = _class_names(described, asked.class_names, asked.weights)
     preset = asked.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
-
-    def print_line(text: str) -> None:
-        typer.echo(f"{asked.name}: {text}", err=True)
-
-    checkpoint = prepare_import(
-        described.weights,
-        class_names=_class_names(described, asked.class_names, asked.weights),
-        recipe=_recipe_of(described, preset, asked.size, asked.overrides),
-        folder=folder,
-        classes=split.classes.names if split else None,
-        num_old=split.classes.num_old if split else 0,
-        channels=asked.channels,
-        overwrite=asked.overwrite,
-        log=print_line,
-    )
-    # Measured before anything is written, so that a model that cannot be measured leaves no run.
-    with showing_progress(Session(run_root, checkpoint.meta.recipe.runtime.device)) as session:
-        look = validate_imported(checkpoint, asked.channels, split, session)
-    split_json = split.file.model_dump_json(indent=2) if split else None
-    path = write_import(checkpoint, split_json, overwrite=asked.overwrite, log=print_line)
+    recipe = _recipe_of(described, preset, asked.size, asked.overrides)
+    existing: Existing = "replace" if asked.overwrite else "refuse for good"
+    refuse_own_inputs(run.path, (described.weights,))
+    run.refuse_unusable(existing)
     if split is not None:
-        hold_manifest(split, folder)
-    for line in [*described.notes, *look.lines, *look.warnings]:
-        print_line(line)
-    typer.echo(str(path))
+        _refuse_unknown_classes(class_names, split)
+    recipe, weights, notes = read_foreign_model(described.weights, class_names, recipe, asked.channels)
+    meta = CheckpointMeta(
+        origin="imported",
+        recipe=recipe,
+        class_names=tuple(class_names),
+        num_old=sum(split is None or name in split.classes.old for name in class_names),
+        versions=versions(),
+        git_commit=git_commit(),
+    )
+    checkpoint = Checkpoint(run.best, meta, weights, None, "")
+    # Measured before anything is written, so that a model that cannot be measured leaves no run.
+    with showing_progress(Session(run_root, recipe.runtime.device)) as session:
+        notes_on_errors = validate_imported(checkpoint, asked.channels, split, session)
+    notes += write_run(run, existing, meta, weights, split)
+    for line in [*notes, *described.notes, *notes_on_errors]:
+        typer.echo(f"{asked.name}: {line}", err=True)
+    typer.echo(str(run.best))
+
+
+def _refuse_unknown_classes(class_names: Sequence[str], split: Split) -> None:
+    """Raise CheckpointError if a model's class names are not all among the split's classes."""
+    known = set(split.classes.names)
+    unknown = [name for name in class_names if name not in known]
+    if unknown:
+        raise CheckpointError(
+            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
+            "has them"
+        )
 
 
 def _describe(weights: Path, arch: str | None, has_class_names: bool) -> HubModel:

@@ -96,11 +96,7 @@ def measure_few_shot(
     return FewShotReport(
         run=str(checkpoint.path),
         head="cosine" if cosine else "linear",
-        way=request.way,
-        shot=request.shot,
-        query=request.query,
-        seed=request.seed,
-        episodes=request.episodes,
+        **{key: getattr(request, key) for key in EpisodeRequest.model_fields},
         novel=novel,
         accuracy=scores["head"].accuracy,
         ci95=scores["head"].ci95,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from mptctl.evaluation.pairing.confusion import Confusion, exchanged_names_sente
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.inference.picture_check import BATCH, BetterPreparation, Samples, find_better_preparation
-from mptctl.inference.predict import compute_outputs, load_onto
+from mptctl.inference.predict import load_onto, run_pass
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.networks import is_built_for_one_size
@@ -29,25 +28,9 @@ from mptctl.recipe import DataRecipe
 from mptctl.recipe.picture_words import describe_evaluation_pictures
 
 
-@dataclass(frozen=True)
-class ImportedModel:
-    """Description and validation result of a model that `import` brings in.
-
-    Attributes:
-        lines: text for the user: classes, pictures, and validation error or why there is none.
-        error: on validation pictures of the classes that the model knows; None if it was not validated.
-        warnings: say that pictures are most likely prepared in a wrong way, or that class names are
-            exchanged.
-    """
-
-    lines: list[str]
-    error: Rate | None
-    warnings: list[str]
-
-
 def validate_imported(
     checkpoint: Checkpoint, channels: Channels, split: Split | None, session: Session
-) -> ImportedModel:
+) -> list[str]:
     """Describe a model from elsewhere, and validate it if the split has validation pictures of its classes.
 
     The test part is not read. A picture that cannot be read is no error: the model is then not validated.
@@ -57,6 +40,10 @@ def validate_imported(
         channels: order of channels that the user names.
         split: of the session's run root; None without a split.
         session: device, run root and progress.
+
+    Returns:
+        Lines for the user: classes, pictures, and validation error or why there is none; then warnings that
+        class names are exchanged, or that pictures are most likely prepared in a wrong way.
 
     Raises:
         CheckpointError: the model does not take pictures of its recipe.
@@ -68,55 +55,39 @@ def validate_imported(
         f"pictures: {describe_evaluation_pictures(data)}",
     ]
     if split is None:
-        lines.append(f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first")
-        return ImportedModel(lines, None, [])
+        return [
+            *lines,
+            f"not validated: no {SPLIT_NAME} in {session.run_root}; run mptctl split SOURCE first",
+        ]
     column_of = label_map(split.classes.names, names)
     # Pictures of classes after the last one that the model knows are not decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
     labels = split.labels[split.indices("val", num_classes)]
     columns = column_of[labels]
     if not (columns >= 0).any():
-        lines.append(
+        return [
+            *lines,
             "not validated: the split holds out no picture of these classes; run mptctl split with "
-            "--val-fraction 0.1"
-        )
-        return ImportedModel(lines, None, [])
+            "--val-fraction 0.1",
+        ]
     try:
-        measured = _measure(checkpoint, split, session, num_classes, columns)
+        error, confusion, better = _measure(checkpoint, split, session, num_classes, columns)
     except DataError as problem:
-        lines.append(f"not validated: {problem}")
-        return ImportedModel(lines, None, [])
-    error = measured.error
+        return [*lines, f"not validated: {problem}"]
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows); too low if these pictures trained it"
     )
+    exchanged = find_exchanged_names(confusion)
+    if exchanged:
+        lines.append(f"warning: {exchanged_names_sentence(exchanged, names, 'this model')}")
     counts = np.bincount(labels[columns >= 0]).tolist()
-    preparation = _preparation_warning(error, measured.better, counts, data, channels)
-    exchanged = find_exchanged_names(measured.confusion)
-    names_warning = (
-        f"warning: {exchanged_names_sentence(exchanged, names, 'this model')}" if exchanged else None
-    )
-    return ImportedModel(lines, error, [each for each in (names_warning, preparation) if each is not None])
-
-
-class _Measured(NamedTuple):
-    """What validation pictures say of a model.
-
-    Attributes:
-        error: on them.
-        confusion: of its predictions, by columns of its logits.
-        better: a preparation of pictures with a clearly lower error; None if none was found.
-    """
-
-    error: Rate
-    confusion: Confusion
-    better: BetterPreparation | None
+    return [*lines, *_preparation_warning(error, better, counts, data, channels)]
 
 
 def _measure(
     checkpoint: Checkpoint, split: Split, session: Session, num_classes: int, columns: NDArray[np.int64]
-) -> _Measured:
+) -> tuple[Rate, Confusion, BetterPreparation | None]:
     """Measure a model's predictions of validation pictures, and search for a better preparation of pictures.
 
     Args:
@@ -127,38 +98,35 @@ def _measure(
         columns: (n,) the true class of each of these pictures, as a column of the logits; -1 for a class that
             the model does not know, whose pictures do not count.
 
+    Returns:
+        The error, the confusion of predictions by columns of the logits, and a preparation of pictures with a
+        clearly lower error; None if none was found.
+
     Raises:
         DataError: a picture is missing or damaged.
         NonFiniteError: logits are NaN.
     """
     recipe, device = checkpoint.meta.recipe, choose_device(session.device)
     network = load_onto(checkpoint, device).eval()
-    outputs = compute_outputs(
-        {"model": checkpoint},
-        split,
-        session,
-        part="val",
-        num_classes=num_classes,
-        load=lambda checkpoint, device: network,
-    )
-    if np.isnan(outputs["model"]).any():
-        raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
-    is_known = columns >= 0
-    right = int(is_top1_correct(torch.from_numpy(outputs["model"]), torch.from_numpy(columns)).sum())
-    error = rate(int(is_known.sum()) - right, int(is_known.sum()))
     plan = LoadPlan(
         split,
         recipe.data,
         "val",
-        min(BATCH, recipe.optim.batch_size),
+        recipe.optim.batch_size,
         seed=0,
         train=False,
         device=device,
         num_classes=num_classes,
     )
-    samples = Samples(plan, split.indices("val", num_classes)[is_known], columns[is_known])
-    truth, answers = columns[is_known], outputs["model"][is_known].argmax(axis=1)
-    confusion = Confusion(truth, answers, np.ones(len(truth), dtype=np.int64))
+    logits = run_pass({"model": network}, plan, session.progress, "val pictures")["model"]
+    if np.isnan(logits).any():
+        raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
+    is_known = columns >= 0
+    right = int(is_top1_correct(torch.from_numpy(logits), torch.from_numpy(columns)).sum())
+    error = rate(int(is_known.sum()) - right, int(is_known.sum()))
+    truth = columns[is_known]
+    confusion = Confusion(truth, logits[is_known].argmax(axis=1), np.ones(len(truth), dtype=np.int64))
+    samples = Samples(replace(plan, batch_size=min(BATCH, plan.batch_size)), plan.indices[is_known], truth)
     arch = recipe.model.arch
     better = find_better_preparation(
         network,
@@ -166,13 +134,13 @@ def _measure(
         any_size=arch != ONNX and not is_built_for_one_size(arch),
         progress=session.progress,
     )
-    return _Measured(error, confusion, better)
+    return error, confusion, better
 
 
 def _preparation_warning(
     error: Rate, better: BetterPreparation | None, counts: list[int], data: DataRecipe, channels: Channels
-) -> str | None:
-    """The warning that pictures are not prepared as in the model's training; None without signs of that.
+) -> list[str]:
+    """A warning that pictures are not prepared as in the model's training; none without signs of that.
 
     Args:
         error: of the model on validation pictures.
@@ -184,23 +152,23 @@ def _preparation_warning(
     # If class names are in a wrong order, even a preparation that makes predictions random lowers the error.
     if better is not None and not is_at_chance(better.error, counts):
         before, after = _error_words(better.error_before), _error_words(better.error)
-        return (
+        return [
             f"warning: pictures are most likely not prepared as this model was trained: it errs on {before} "
             f"with these settings, and on {after} with {better.flags(data, channels)}; import it again with "
             "that and --overwrite"
-        )
+        ]
     if not is_at_chance(error, counts):
-        return None
+        return []
     if error.count < sum(counts) - max(counts):
         found, cause = "not shown to be better", "too few validation pictures, or"
     else:
         found, cause = "no better", "most likely"
-    return (
+    return [
         f"warning: {found} than always answering one class, which errs on "
         f"{100 * constant_error(counts):.2f} %: {cause} the model saw pictures made in another way "
         f"({describe_evaluation_pictures(data)}; see --size, and --set data.eval_resize, data.mean, "
         "data.std), or the class names are not in the order of its logits"
-    )
+    ]
 
 
 def _error_words(error: Rate) -> str:

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
+
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.reading.predictions import Predictions, read_predictions
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions, read_predictions
 from mptctl.evaluation.reading.readers import SUFFIXES, count_notes, has_predictions, is_predictions_file
 from mptctl.names import ExportFormat, Part, Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
-    from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
+    from mptctl.models.checkpoint import Checkpoint
 
-# Roles of the compared models. A comparison reports their unfinished runs apart from its warnings.
-JUDGED = ("old", "new")
 # Suffixes of files of models; weights may have other suffixes too.
 MODEL_SUFFIXES = (".pt", *(f".{form}" for form in get_args(ExportFormat)))
 
@@ -33,8 +33,7 @@ class NamedModels:
         warnings: cautions for a reader of the numbers.
         unfinished: sentences on `old` and `new` if their runs are known to be unfinished.
         identical: True if `old` and `new` are known to be the same model.
-        records: for each model of ours, by role, digest and description of the checkpoint.
-            Empty where all are files.
+        digests: digest of the checkpoint of each model of ours, by role.
     """
 
     models: dict[str, Predictions]
@@ -42,7 +41,7 @@ class NamedModels:
     warnings: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     identical: bool = False
-    records: Mapping[str, tuple[str, CheckpointMeta]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_predictions(
@@ -70,7 +69,7 @@ def load_predictions(
         CheckpointError: a checkpoint is missing, damaged, or knows classes that the split does not.
         UsageError: there is no split, or no such device.
     """
-    return _load(names, session, part, renamed, labelled).for_roles({role: role for role in names})
+    return _describe(*_load(names, session, part, renamed, labelled))
 
 
 def load_updates(
@@ -96,70 +95,116 @@ def load_updates(
     if len(news) > 1:
         _refuse_duplicates(news, session.run_root)
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
-    loaded = _load({"old": old, **new_by_key}, session, "test", renamed)
-    return [loaded.for_roles({"old": "old", "new": key}) for key in new_by_key]
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """Loaded models by keys that need not be roles; checkpoints and split are those of models of ours."""
-
-    models: Mapping[str, Predictions]
-    split: Split | None
-    checkpoints: Mapping[str, Checkpoint]
-
-    def for_roles(self, key_by_role: Mapping[str, str]) -> NamedModels:
-        """Assign roles to some of the models, and collect warnings about them.
-
-        Args:
-            key_by_role: for each role, a key of `models`.
-        """
-        models = {role: self.models[key] for role, key in key_by_role.items()}
-        ours = {role: self.checkpoints[key] for role, key in key_by_role.items() if key in self.checkpoints}
-        notes = []
-        for role, model in models.items():
-            count = 0 if role in ours else count_notes(Path(model.name))
-            if count:
-                files = "file" if count == 1 else "files"
-                notes.append(f"{model.name}: {count} {files} of other writers passed over")
-        if self.split is None or not ours:
-            return NamedModels(models, warnings=tuple(notes))
-        from mptctl.inference.own_models import find_doubts
-        from mptctl.inference.predict import is_same_model
-
-        warnings, unfinished = find_doubts(ours, self.split, JUDGED)
-        both_ours = all(role in ours for role in JUDGED)
-        return NamedModels(
-            models=models,
-            split=self.split,
-            warnings=(*warnings, *notes),
-            unfinished=tuple(unfinished),
-            identical=both_ours and is_same_model(ours["old"], ours["new"]),
-            records={role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in ours.items()},
+    models, split, checkpoints = _load({"old": old, **new_by_key}, session, "test", renamed)
+    both = [{"old": "old", "new": key} for key in new_by_key]
+    return [
+        _describe(
+            {role: models[key] for role, key in keys.items()},
+            split,
+            {role: checkpoints[key] for role, key in keys.items() if key in checkpoints},
         )
+        for keys in both
+    ]
+
+
+def load_traffic(names: Mapping[str, str], pictures: Path | None, session: Session) -> dict[str, Predictions]:
+    """Load the predictions of two models, by role, for traffic without labels; labels of files are not read.
+
+    Args:
+        names: by role, as `load_predictions` takes them.
+        pictures: folder of pictures that runs predict; None: runs predict the test part of their split.
+        session: run root, data and device.
+
+    Raises:
+        UsageError: a folder of pictures, and no run.
+        MptctlError: as `load_predictions`, or as `LoadedRun.predict_folder`.
+    """
+    files = {role: name for role, name in names.items() if find_file(name, session.run_root) is not None}
+    if pictures is None:
+        return load_predictions(names, session, part="test", labelled=False).models
+    if len(files) == len(names):
+        raise UsageError(
+            f"--pictures {pictures}: is for runs, and both models are files of predictions; pictures "
+            "that a page shows are of --data-root"
+        )
+    # Files come first: a damaged one is reported before a run predicts all pictures.
+    models = load_predictions(files, session, part="test", labelled=False).models
+    for role, name in names.items():
+        if role not in files:
+            models[role] = _predict_pictures(name, pictures, session)
+    return models
+
+
+def _predict_pictures(run: str, pictures: Path, session: Session) -> Predictions:
+    """Predict a folder of pictures without labels by a run."""
+    from mptctl.inference.loaded import load_run
+
+    found = load_run(run, session).predict_folder(pictures, progress=session.progress)
+    labels_nobody_reads = np.full(len(found), found.classes[0])
+    return build_predictions(
+        run, found.ids, labels_nobody_reads, None, found.logits, found.classes, "checkpoint"
+    )
+
+
+def _describe(
+    models: dict[str, Predictions], split: Split | None, checkpoints: Mapping[str, Checkpoint]
+) -> NamedModels:
+    """Collect warnings about models, given with the split and the checkpoints of those of ours, by role."""
+    notes = []
+    for role, model in models.items():
+        count = 0 if role in checkpoints else count_notes(Path(model.name))
+        if count:
+            files = "file" if count == 1 else "files"
+            notes.append(f"{model.name}: {count} {files} of other writers passed over")
+    if split is None or not checkpoints:
+        return NamedModels(models, warnings=tuple(notes))
+    from mptctl.inference.own_models import JUDGED, find_doubts
+    from mptctl.inference.predict import is_same_model
+
+    warnings, unfinished = find_doubts(checkpoints, split)
+    both_ours = all(role in checkpoints for role in JUDGED)
+    return NamedModels(
+        models=models,
+        split=split,
+        warnings=(*warnings, *notes),
+        unfinished=tuple(unfinished),
+        identical=both_ours and is_same_model(checkpoints["old"], checkpoints["new"]),
+        digests={role: checkpoint.digest for role, checkpoint in checkpoints.items()},
+    )
 
 
 def _load(
     names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str], labelled: bool = True
-) -> _Loaded:
-    """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`."""
+) -> tuple[dict[str, Predictions], Split | None, dict[str, Checkpoint]]:
+    """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`.
+
+    Returns:
+        The predictions; and of models of ours, the split and the checkpoints.
+    """
     run_root = session.run_root
     files = {role: find_file(name, run_root) for role, name in names.items()}
     ours = {role: names[role] for role, file in files.items() if file is None}
     if ours:
-        from mptctl.inference.own_models import find_named, predict_named
+        from mptctl.inference.own_models import find_split_of_models, refuse_other_old_classes
+        from mptctl.models.run_folder import find_checkpoint
 
         # Before torch is imported, which takes seconds.
         _refuse_other_files(ours.values(), run_root)
-        paths, split = find_named(ours, session)
+        paths = {role: find_checkpoint(name, run_root) for role, name in ours.items()}
+        split = find_split_of_models(list(paths.values()), session)
     models = {
         role: read_predictions(file, labelled=labelled) for role, file in files.items() if file is not None
     }
     if not ours:
-        return _Loaded(models, None, {})
-    checkpoints, computed = predict_named(paths, split, session, part=part, renamed=renamed)
-    models |= computed
-    return _Loaded({role: models[role] for role in names}, split, checkpoints)
+        return models, None, {}
+    from mptctl.inference.predict import predict
+    from mptctl.models.checkpoint import load_checkpoint
+
+    checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
+    if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
+        refuse_other_old_classes(checkpoints["old"], split)
+    models |= predict(checkpoints, split, session, part=part, renamed=renamed)
+    return {role: models[role] for role in names}, split, checkpoints
 
 
 def find_file(name: str, run_root: Path) -> Path | None:

@@ -1,11 +1,11 @@
-"""Finds checkpoints by name, with their split, predicts with them, and warns about their training.
+"""Finds checkpoints by name, with their split, and warns about their training.
 
 torch takes seconds to import. So functions import what needs torch after they have checked that files exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,40 +14,33 @@ from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.models.run_folder import find_checkpoint
-from mptctl.names import Part, Session
+from mptctl.names import Session
 
 if TYPE_CHECKING:
     from mptctl.models.checkpoint import Checkpoint
 
-
-def find_named(names: Mapping[str, str], session: Session) -> tuple[dict[str, Path], Split]:
-    """Find checkpoints by name, and the split on which they are tested; no checkpoint is read.
-
-    Args:
-        names: runs' names, run folders, or checkpoint files, by role.
-        session: run root and data, as for `load_predictions`.
-
-    Returns:
-        The paths of the checkpoints by role, and the split.
-
-    Raises:
-        CheckpointError: a checkpoint is missing.
-        UsageError: there is no split.
-        DataError: the split is damaged, or the session's pictures are not those of the split.
-    """
-    paths = {role: find_checkpoint(name, session.run_root) for role, name in names.items()}
-    return paths, find_split_of_models(list(paths.values()), session)
+# Roles of the compared models. A comparison reports their unfinished runs apart from its warnings.
+JUDGED = ("old", "new")
 
 
 def load_named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
     """Load checkpoints by name, and the split on which they are tested.
 
-    Arguments and errors are those of `find_named`; a CheckpointError also says that a checkpoint is damaged.
+    Args:
+        names: runs' names, run folders, or checkpoint files.
+        session: run root and data, as for `load_predictions`.
+
+    Raises:
+        CheckpointError: a checkpoint is missing or damaged.
+        UsageError: there is no split.
+        DataError: the split is damaged, or the session's pictures are not those of the split.
     """
-    paths, split = find_named({name: name for name in names}, session)
-    return _load_checkpoints(paths), split
+    paths = {name: find_checkpoint(name, session.run_root) for name in names}
+    split = find_split_of_models(list(paths.values()), session)
+    from mptctl.models.checkpoint import load_checkpoint
+
+    return {name: load_checkpoint(path) for name, path in paths.items()}, split
 
 
 def find_split_of_models(paths: list[Path], session: Session) -> Split:
@@ -71,45 +64,15 @@ def find_split_of_models(paths: list[Path], session: Session) -> Split:
     return relocate(split, session.data_root)
 
 
-def predict_named(
-    paths: Mapping[str, Path], split: Split, session: Session, *, part: Part, renamed: frozenset[str]
-) -> tuple[dict[str, Checkpoint], dict[str, Predictions]]:
-    """Load checkpoints, and predict a part of a split with them.
-
-    Args:
-        paths, split: as `find_named` returns them.
-        session, part, renamed: as for `load_predictions`; so are errors.
-
-    Returns:
-        The checkpoints and the predictions, both by role.
-    """
-    from mptctl.inference.predict import predict
-
-    checkpoints = _load_checkpoints(paths)
-    if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
-        _refuse_other_old_classes(checkpoints["old"], split)
-    return checkpoints, predict(checkpoints, split, session, part=part, renamed=renamed)
-
-
-def _load_checkpoints(paths: Mapping[str, Path]) -> dict[str, Checkpoint]:
-    """Load a checkpoint from each path; keys stay."""
-    from mptctl.models.checkpoint import load_checkpoint
-
-    return {name: load_checkpoint(path) for name, path in paths.items()}
-
-
-def find_doubts(
-    checkpoints: Mapping[str, Checkpoint], split: Split, judged: Collection[str]
-) -> tuple[list[str], list[str]]:
+def find_doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[str], list[str]]:
     """Describe what is doubtful about checkpoints: another split in training, or an unfinished run.
 
     Args:
         checkpoints: by role.
         split: the split on which they are tested.
-        judged: roles whose unfinished runs are reported apart from the warnings.
 
     Returns:
-        Warnings, and sentences on judged models whose runs are known to be unfinished.
+        Warnings, and sentences on models of `JUDGED` whose runs are known to be unfinished.
     """
     from mptctl.models.finished import describe_unfinished
 
@@ -122,11 +85,11 @@ def find_doubts(
     ends = {role: describe_unfinished(c.path, c.meta) for role, c in checkpoints.items()}
     unfinished = {role: end.sentence for role, end in ends.items() if end is not None and end.certain}
     warnings += [end.sentence for end in ends.values() if end is not None and not end.certain]
-    warnings += [sentence for role, sentence in unfinished.items() if role not in judged]
-    return warnings, [unfinished[role] for role in judged if role in unfinished]
+    warnings += [sentence for role, sentence in unfinished.items() if role not in JUDGED]
+    return warnings, [unfinished[role] for role in JUDGED if role in unfinished]
 
 
-def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
+def refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
     """Refuse an old model unless it knows exactly the old classes, or all classes of the split.
 
     Class names that the split does not have are not refused here; `predict` refuses them for every model.

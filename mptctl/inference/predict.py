@@ -79,7 +79,6 @@ def compute_outputs(
     session: Session,
     *,
     part: Part,
-    num_classes: int | None = None,
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, NDArray[np.float32]]:
@@ -87,7 +86,6 @@ def compute_outputs(
 
     Args:
         checkpoints, split, session, part, renamed: as for `predict`.
-        num_classes: use only pictures of this number of classes, the split's first ones; None: all pictures.
         load: makes a checkpoint's network on a device; by default the model, whose outputs are logits.
 
     Returns:
@@ -96,7 +94,7 @@ def compute_outputs(
     Raises:
         CheckpointError, DataError: as `predict`.
     """
-    rows = split.indices(part, num_classes)
+    rows = split.indices(part)
     if not len(rows):
         advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
         raise DataError(f"the split has no {part} picture; {advice} again")
@@ -110,9 +108,7 @@ def compute_outputs(
         device = choose_device(session.device)
         networks = {role: load(checkpoint, device) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
-        plan = LoadPlan(
-            split, data, part, batch_size, seed=0, train=False, device=device, num_classes=num_classes
-        )
+        plan = LoadPlan(split, data, part, batch_size, seed=0, train=False, device=device)
         outputs |= run_pass(
             networks, plan, session.progress, f"{part} pictures", number * len(rows), len(groups) * len(rows)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,8 +25,9 @@ class Method:
     Attributes:
         name: as in the recipe.
         settings: of the loss.
-        terms: the loss of each row, by terms. `mpt_loss` computes those of `mpt_terms` with their gradient in
-            one pass; the gradient of any other function is that of autograd.
+        terms: the loss of each row, by terms, with the weights that they have in it; 0 on ignored rows.
+            `mpt_loss` computes those of `mpt_terms` with their gradient in one pass; the gradient of any
+            other function is that of autograd.
         teachers: roles of the models whose logits the loss needs; several references give their mean.
         start_epoch: first epoch, counted from 0, in which the method is on.
         before: the method of the epochs before `start_epoch`; None if there are none.
@@ -80,7 +80,7 @@ class Method:
         Raises:
             ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.
         """
-        rows = self.rows(logits, target, *self.select_teachers(old_logits, ref_logits))
+        rows = self.terms(logits, target, *self.select_teachers(old_logits, ref_logits), self.settings)
         loss, terms = sum_rows(
             rows, invert_normalizer(None, target, self.settings.ignore_index, compute_dtype(logits))
         )
@@ -137,7 +137,7 @@ class Method:
         """Compute the detached loss, its terms and the gradient of any terms, by autograd."""
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
-            rows = weigh_rows(self.rows(leaf, target, *teachers), row_weight)
+            rows = weigh_rows(self.terms(leaf, target, *teachers, self.settings), row_weight)
             divisor = invert_normalizer(normalizer, target, self.settings.ignore_index, compute_dtype(logits))
             loss, terms = sum_rows(rows, divisor)
             (grad,) = torch.autograd.grad(loss, leaf)
@@ -171,19 +171,6 @@ class Method:
         terms, grad = self.value_and_grad(twice, labels, old, ref, normalizer, weights)
         first, second = grad.chunk(2)
         return terms, (first + second).to(logits.dtype)
-
-    def rows(
-        self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
-    ) -> Mapping[str, Tensor]:
-        """Compute the terms of each row, with the weights that they have in the loss, before any division.
-
-        Args:
-            logits, target, old_logits, ref_logits: as for `__call__`; None for a teacher not in `teachers`.
-
-        Returns:
-            By name, (N,) each, 0 on ignored rows, differentiable in the logits.
-        """
-        return self.terms(logits, target, old_logits, ref_logits, self.settings)
 
     def select_teachers(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return the logits of the old model and of the reference; None for a teacher that is not needed.

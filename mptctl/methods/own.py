@@ -37,7 +37,7 @@ class OwnTerms:
         ref_logits: Tensor | None,
         settings: LossSettings,
     ) -> dict[str, Tensor]:
-        """Compute the terms of each row; see `Method.rows`."""
+        """Compute the terms of each row; zeros on ignored rows, differentiable in the logits."""
         masked = mask_inputs(logits, target, old_logits, ref_logits, settings)
         teachers = [None if each is None else each.logits for each in (masked.old, masked.ref)]
         terms = self.function(masked.z, masked.y, *teachers)

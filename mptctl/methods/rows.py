@@ -161,19 +161,15 @@ def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
     Raises:
         UsageError: the run is too short; the message names the key that ends it and the value that it needs.
     """
-    start = start_epoch(recipe.method)
-    optim = recipe.optim
-    if start and optim.epochs <= start:
-        raise _never_on_error(recipe, "optim.epochs", optim.epochs, start + 1)
-    first_step = start * steps_per_epoch
-    if start and optim.max_steps is not None and optim.max_steps <= first_step:
-        raise _never_on_error(recipe, "optim.max_steps", optim.max_steps, first_step + 1)
-
-
-def _never_on_error(recipe: Recipe, key: str, value: int, least: int) -> UsageError:
-    """Make the error of a run that a key of the recipe ends before its method begins."""
-    start = start_epoch(recipe.method)
-    return UsageError(
-        f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch {start + 1} "
-        f"(method.elodi_start_epoch {start}, counted from 0); set {key} to at least {least}"
-    )
+    start, optim = start_epoch(recipe.method), recipe.optim
+    ends = {
+        "optim.epochs": (optim.epochs, start),
+        "optim.max_steps": (optim.max_steps, start * steps_per_epoch),
+    }
+    for key, (value, before) in ends.items():
+        if start and value is not None and value <= before:
+            raise UsageError(
+                f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch "
+                f"{start + 1} (method.elodi_start_epoch {start}, counted from 0); set {key} to at least "
+                f"{before + 1}"
+            )

@@ -14,12 +14,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mptctl.errors import CheckpointError, UsageError, one_line
+from mptctl.errors import CheckpointError, UsageError, one_line, some
 from mptctl.files import Model, write_atomically
-from mptctl.models.networks import build_model, refuse_other_shapes
+from mptctl.models.networks import build_model, build_outline
 from mptctl.models.programs import EXPORT_READERS, ONNX, load_program, read_exported
 from mptctl.models.records import Adjustment, BiasPath
-from mptctl.models.state_dict import load_safely, load_weights
+from mptctl.models.state_dict import fit_weights, load_safely, load_weights
 from mptctl.recipe import Recipe
 
 FORMAT = "mptctl-checkpoint"
@@ -189,12 +189,16 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         return load_program(checkpoint.model, str(checkpoint.path))
     num_classes, image_size = len(checkpoint.meta.class_names), recipe.data.image_size
     try:
-        refuse_other_shapes(checkpoint.model, recipe.model, num_classes, image_size)
+        # Compared before the network is built, since it may be too large for memory.
+        outline = build_outline(recipe.model, num_classes, image_size).state_dict()
+        unlike = fit_weights(outline, checkpoint.model).unlike
+        if unlike:
+            raise CheckpointError(
+                f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {some(unlike)}"
+            )
         model = build_model(recipe.model, num_classes, image_size)
     except UsageError as error:
         raise CheckpointError(f"{checkpoint.path}: names a network that there is not: {error}") from error
-    except CheckpointError as error:
-        raise CheckpointError(f"{checkpoint.path}: {error}") from error
     load_weights(model, checkpoint.model)
     return model
 

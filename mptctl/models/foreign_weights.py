@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.models.heads import find_classifier, find_head
+from mptctl.models.state_dict import fit_weights
 from mptctl.recipe import ModelRecipe
 
 
@@ -92,22 +93,21 @@ def refuse_unfit_weights(
     rows = state.get(f"{classifier}.weight")
     if rows is not None and rows.ndim == 2:
         refuse_other_class_count(path, len(rows), num_classes)
-    unlike = [name for name in own if name not in state or state[name].shape != own[name].shape]
-    extra = [name for name in state if name not in own]
-    if not unlike and not extra:
+    fit = fit_weights(own, state)
+    if not fit.unlike:
         return
+    extra = [name for name in fit.left if name not in own]
     body = {name.partition(".")[0] for name in own if not name.startswith(f"{head}.")}
     fits_body = not any(name.partition(".")[0] in body for name in extra)
-    if fits_body and all(name.startswith(f"{head}.") for name in unlike):
-        has = f"has {some(extra)}" if extra else f"has no {some(unlike)}"
+    if fits_body and all(name.startswith(f"{head}.") for name in fit.missing):
+        has = f"has {some(extra)}" if extra else f"has no {some(fit.missing)}"
         raise CheckpointError(
             f"{path}: fits --arch {arch} but for its head: {has}, where one linear layer is wanted, {head}; "
             "export the model to ONNX and import that, or train a new head on these weights with "
             f"--set model.pretrained={path}"
         )
     raise CheckpointError(
-        f"{path}: does not fit --arch {arch}: {some([*unlike, *extra])}; name the architecture that it was "
-        "made with"
+        f"{path}: does not fit --arch {arch}: {some(fit.unlike)}; name the architecture that it was made with"
     )
 
 

@@ -1,20 +1,17 @@
-"""Makes a run folder of a model that was trained elsewhere."""
+"""Reads a model that was trained elsewhere, as `import` brings it in."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from mptctl.errors import CheckpointError, UsageError, some
+from mptctl.errors import UsageError, some
 from mptctl.files import read_names
-from mptctl.machine.device import choose_device
-from mptctl.machine.facts import git_commit, versions
-from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
 from mptctl.models.foreign_weights import (
     infer_model_recipe,
     refuse_other_class_count,
@@ -24,9 +21,7 @@ from mptctl.models.foreign_weights import (
 )
 from mptctl.models.networks import build_model, build_outline
 from mptctl.models.onnx_program import read_onnx
-from mptctl.models.ownership import Existing, note_left_files, refuse_own_inputs
 from mptctl.models.programs import ONNX, TAKES_BGR, load_program
-from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.names import Channels
 from mptctl.recipe import ModelRecipe, Recipe
@@ -36,112 +31,32 @@ from mptctl.recipe.validation import differences
 READ_FROM_WEIGHTS = ("model.stem", "model.embedding_dim", "model.head")
 
 
-def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
-    weights: Path,
-    *,
-    class_names: Sequence[str],
-    recipe: Recipe,
-    folder: Path,
-    classes: Sequence[str] | None = None,
-    num_old: int = 0,
-    channels: Channels = "rgb",
-    overwrite: bool = False,
-    log: Callable[[str], None] = lambda text: None,
-) -> Checkpoint:
-    """Check a foreign model against its architecture and class names; write nothing.
+def read_foreign_model(
+    weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels = "rgb"
+) -> tuple[Recipe, dict[str, Tensor], list[str]]:
+    """Read a model that was trained elsewhere, and check it against its architecture and class names.
 
     Args:
         weights: a file with a state dict; an ONNX model if the recipe's ``model.arch`` is ``onnx``.
         class_names: in the order of the logits.
         recipe: ``model.arch`` names the model's architecture, the ``data`` group describes its pictures.
-        folder: the run folder that `write_import` will write.
-        classes: class names of the split, old ones first; None without a split: then all classes are old.
-        num_old: number of old classes among ``classes``; unused without a split.
         channels: order in which the model takes the channels of a picture.
-        overwrite: allow a run in the folder.
-        log: called with a note where the weights' head or stem differs from the recipe's.
 
     Returns:
-        The checkpoint for `write_import`, with the head and stem that the weights have; its digest is empty.
+        The recipe with the head and stem that the weights have, the state dict by the names of its network,
+        and a note if these are not the recipe's.
 
     Raises:
-        CheckpointError: the weights do not fit, or a class name is not one of the split's.
-        UsageError: the folder holds a run without ``overwrite``, or holds ``weights``; or the model cannot be
-            changed from BGR to RGB.
+        CheckpointError: the weights do not fit.
+        UsageError: the model cannot be changed from BGR to RGB.
     """
-    refuse_own_inputs(folder, (weights,))
-    RunDir(folder).refuse_unusable(_existing(overwrite))
-    if classes is not None:
-        _refuse_unknown_classes(class_names, classes)
     if recipe.model.arch == ONNX:
-        state = _read_onnx_weights(weights, class_names, recipe, channels)
-    else:
-        model, state = _read_fitting_weights(weights, class_names, recipe, channels)
-        changed = differences(model, recipe.model, "model.")
-        settings = [f"{key}={json.dumps(now)}" for key, now, _ in changed if key in READ_FROM_WEIGHTS]
-        if settings:
-            log(f"as the weights have it: {' '.join(settings)}")
-        recipe = recipe.model_copy(update={"model": model})
-    old_names = set(class_names if classes is None else classes[:num_old])
-    meta = CheckpointMeta(
-        origin="imported",
-        recipe=recipe,
-        class_names=tuple(class_names),
-        num_old=sum(name in old_names for name in class_names),
-        split_fingerprint=None,
-        versions=versions(),
-        git_commit=git_commit(),
-    )
-    return Checkpoint(RunDir(folder).best, meta, state, None, "")
-
-
-def write_import(
-    checkpoint: Checkpoint,
-    split_json: str | None = None,
-    *,
-    overwrite: bool = False,
-    log: Callable[[str], None] = lambda text: None,
-) -> Path:
-    """Write an imported model's run folder: checkpoint, environment, recipe and split.
-
-    Args:
-        checkpoint: as returned by `prepare_import`.
-        split_json: content for ``split.json``; None without a split.
-        overwrite: remove the run that is in the folder; files that no run wrote stay.
-        log: called with a note that names the files that stay.
-
-    Returns:
-        The path of the new checkpoint.
-
-    Raises:
-        UsageError: the folder holds a run, without ``overwrite``.
-        StorageError: the disk is full; the former run stays.
-    """
-    run = RunDir(checkpoint.path.parent)
-    with run.locked(_existing(overwrite)):
-        # The checkpoint first: if the disk is full, the former run stays, or no run begins.
-        save_checkpoint(run.best, checkpoint.meta, checkpoint.model)
-        if overwrite:
-            for note in note_left_files(run.remove_run_files(but=run.best)):
-                log(note)
-        run.write_start(checkpoint.meta.recipe.to_yaml(), split_json, choose_device("cpu"))
-    return run.best
-
-
-def _existing(overwrite: bool) -> Existing:
-    """The treatment of a run that is already in the folder."""
-    return "replace" if overwrite else "refuse for good"
-
-
-def _refuse_unknown_classes(class_names: Sequence[str], classes: Sequence[str]) -> None:
-    """Raise CheckpointError if a model's class names are not all among the split's classes."""
-    known = set(classes)
-    unknown = [name for name in class_names if name not in known]
-    if unknown:
-        raise CheckpointError(
-            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
-            "has them"
-        )
+        return recipe, _read_onnx_weights(weights, class_names, recipe, channels), []
+    model, state = _read_fitting_weights(weights, class_names, recipe, channels)
+    changed = differences(model, recipe.model, "model.")
+    settings = [f"{key}={json.dumps(now)}" for key, now, _ in changed if key in READ_FROM_WEIGHTS]
+    notes = [f"as the weights have it: {' '.join(settings)}"] if settings else []
+    return recipe.model_copy(update={"model": model}), state, notes
 
 
 @torch.no_grad()

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from mptctl.errors import CheckpointError, UsageError, one_line, some
+from mptctl.errors import UsageError, one_line
+from mptctl.files.explained import nearest
 from mptctl.machine.facts import has_package
-from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import ONNX
@@ -30,6 +32,8 @@ SIZE_ARGUMENTS = {"vit_": "image_size", "maxvit_": "input_size"}
 USUAL_SIZE = 224
 # The small nets by name: channels of each stage, and stride of the first convolution.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
+# Pattern of `model.freeze` for the running statistics of all batch norms.
+NORM_STATISTICS = "norm-statistics"
 
 
 class ResidualBlock(nn.Module):
@@ -121,7 +125,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in head)
-    freeze(model, recipe.freeze, recipe.arch)
+    _freeze(model, recipe.freeze, recipe.arch)
     return model
 
 
@@ -138,35 +142,65 @@ def build_outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.
         return build_model(recipe, num_classes, image_size)
 
 
-def refuse_other_shapes(
-    weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
-) -> None:
-    """Refuse weights whose names or shapes are not those of a network.
-
-    The network is not built, since it may be too large for memory.
-
-    Args:
-        weights: by name.
-        recipe, num_classes, image_size: as for `build_model`.
-
-    Raises:
-        CheckpointError: names or shapes differ.
-        UsageError: as `build_model`.
-    """
-    own = build_outline(recipe, num_classes, image_size).state_dict()
-    wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
-    wrong += [name for name in weights if name not in own]
-    if wrong:
-        raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")
-
-
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
     """Put a model into training mode, in place; frozen parts keep their batch statistics."""
     model.train(recipe.train == "all")
     if recipe.train == "head":
         find_head(model, recipe.arch)[1].train()
     if recipe.freeze:
-        freeze_statistics(model, recipe.freeze)
+        _freeze_statistics(model, recipe.freeze)
+
+
+def _freeze(model: nn.Module, patterns: Sequence[str], arch: str) -> None:
+    """Set ``requires_grad`` to False for the weights that patterns match, in place.
+
+    Args:
+        model: the network.
+        patterns: names of weights or of modules, with * and ?. `NORM_STATISTICS` is only checked here; see
+            `_freeze_statistics`.
+        arch: its architecture's name, for messages.
+
+    Raises:
+        UsageError: a pattern matches nothing, or nothing is left to train.
+    """
+    weights = dict(model.named_parameters())
+    for pattern in patterns:
+        if pattern == NORM_STATISTICS:
+            if not _batch_norms(model):
+                raise UsageError(f"model.freeze {pattern}: {arch} has no batch norms; leave it out")
+            continue
+        matched = [name for name in weights if _matches(name, pattern)]
+        if not matched:
+            names = [*(name for name, _ in model.named_children()), NORM_STATISTICS]
+            raise UsageError(
+                f"model.freeze {pattern}: no weight or module of {arch} is so called{nearest(pattern, names)}"
+            )
+        for name in matched:
+            weights[name].requires_grad_(False)
+    if not any(weight.requires_grad for weight in weights.values()):
+        raise UsageError(f"model.freeze: leaves nothing of {arch} to train; leave a pattern out")
+
+
+def _freeze_statistics(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Put frozen batch norms into evaluation mode, in place, so that their running statistics stay.
+
+    With `NORM_STATISTICS` among the patterns all batch norms are frozen, else those whose weights all are.
+    """
+    for norm in _batch_norms(model):
+        weights = list(norm.parameters())
+        has_frozen_weights = bool(weights) and not any(weight.requires_grad for weight in weights)
+        if NORM_STATISTICS in patterns or has_frozen_weights:
+            norm.eval()
+
+
+def _batch_norms(model: nn.Module) -> list[nn.Module]:
+    """List the batch-norm layers of a network."""
+    return [module for module in model.modules() if isinstance(module, _BatchNorm)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a pattern names a weight, or a module that contains the weight."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
 
 
 def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
@@ -194,9 +228,7 @@ def _build_own(own: Own, recipe: ModelRecipe, num_classes: int, image_size: int)
         raise UsageError(
             f"{what}: must give features of shape (B, D), got {shape} for {len(picture)} pictures"
         )
-    model = nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
-    set_drop_path(model, own.name, recipe.drop_path)
-    return model
+    return nn.Sequential(OrderedDict(features=features, head=nn.Linear(shape[1], num_classes)))
 
 
 def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
@@ -207,22 +239,27 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
             ``drop_path``.
     """
     model: nn.Module
-    arch, drop_path = recipe.arch, recipe.drop_path
-    own = find_own("network", arch)
+    arch, own = recipe.arch, find_own("network", recipe.arch)
     if own is not None:
-        return _build_own(own, recipe, num_classes, image_size)
-    if arch in SMALL_NETS:
+        model = _build_own(own, recipe, num_classes, image_size)
+    elif arch in SMALL_NETS:
         model = SmallResNet(num_classes, *SMALL_NETS[arch])
-        set_drop_path(model, arch, drop_path)
-        return model
-    if arch.startswith(TIMM):
-        model = build_timm(arch, num_classes, image_size, drop_path)
-        find_head(model, arch)  # refuses a network without a linear classifier
-        return model
-    if arch == ONNX:
+    elif arch.startswith(TIMM):
+        model = build_timm(arch, num_classes, image_size, recipe.drop_path)
+    elif arch == ONNX:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
         )
+    else:
+        model = _build_torchvision(arch, num_classes, image_size)
+    if not arch.startswith(TIMM):
+        set_drop_path(model, arch, recipe.drop_path)
+    find_head(model, arch)  # refuses a network without a linear classifier
+    return model
+
+
+def _build_torchvision(arch: str, num_classes: int, image_size: int) -> nn.Module:
+    """Build a network of torchvision; UsageError if there is none of this name, or not for this size."""
     from torchvision import models
 
     names = models.list_models(module=models)
@@ -234,13 +271,11 @@ def _build_architecture(recipe: ModelRecipe, num_classes: int, image_size: int) 
     if arch in ("googlenet", "inception_v3"):  # with auxiliary classifiers they would not return one tensor
         settings |= {"aux_logits": False, "init_weights": True}
     try:
-        model = models.get_model(arch, **settings)
+        model: nn.Module = models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if is_built_for_one_size(arch):
             raise _size_error(arch, image_size, one_line(error)) from error
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
-    set_drop_path(model, arch, drop_path)
-    find_head(model, arch)  # refuses a network without a linear classifier
     return model
 
 

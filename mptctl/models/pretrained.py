@@ -1,9 +1,10 @@
-"""Initialises a model with weights from elsewhere, by the recipe key `model.pretrained`."""
+"""Builds a model before its first step: with the weights of a teacher, with pretrained ones, or fresh."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +12,22 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
-from mptctl.models.checkpoint import is_checkpoint, verify_checkpoint
+from mptctl.models.checkpoint import Checkpoint, is_checkpoint, load_checkpoint, verify_checkpoint
 from mptctl.models.foreign_weights import rename_weights
 from mptctl.models.heads import find_classifier, find_head
-from mptctl.models.networks import is_built_for_one_size
+from mptctl.models.networks import build_model, is_built_for_one_size
 from mptctl.models.programs import read_safetensors
 from mptctl.models.published import find_described
-from mptctl.models.state_dict import find_state_dict, load_safely, load_weights, read_state_dict
+from mptctl.models.state_dict import (
+    find_state_dict,
+    fit_weights,
+    load_safely,
+    load_weights,
+    read_state_dict,
+)
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
+from mptctl.recipe.network import SAME_NETWORK
 
 
 class PretrainedWeights(NamedTuple):
@@ -36,6 +44,66 @@ class PretrainedWeights(NamedTuple):
     state: dict[str, Tensor]
     class_names: tuple[str, ...] | None = None
     pictures: Mapping[str, Any] = {}
+
+
+def build_initial_model(
+    recipe: Recipe, class_names: Sequence[str], teacher: Path | None
+) -> tuple[nn.Module, list[str]]:
+    """Build the model before its first step, on the CPU, and return it with notes on its pretrained weights.
+
+    Args:
+        recipe: of the run.
+        class_names: the model's classes, in the order of its logits.
+        teacher: checkpoint of the teacher whose weights the model begins with (``method.init``); None:
+            pretrained ones (``model.pretrained``), or random ones.
+
+    Raises:
+        UsageError: an unknown architecture, or another one than the teacher's.
+        CheckpointError: weights that do not fit.
+    """
+    source = None if teacher is None else load_checkpoint(teacher)
+    if source is not None:
+        _refuse_other_network(source, recipe)
+    model = build_model(recipe.model, len(class_names), recipe.data.image_size)
+    if source is not None:
+        _copy_weights(model, source, class_names, recipe.model.arch)
+    elif recipe.model.pretrained is not None:
+        return model, load_pretrained(model, recipe, recipe.model.pretrained, class_names)
+    return model, []
+
+
+@torch.no_grad()
+def _copy_weights(model: nn.Module, source: Checkpoint, class_names: Sequence[str], arch: str) -> None:
+    """Copy weights and batch statistics of a checkpoint into a model, in place.
+
+    Classifier rows are matched by class name; rows of classes that the checkpoint does not know stay.
+
+    Args:
+        model: a network with fresh weights.
+        source: the checkpoint to copy, of the same network.
+        class_names: the model's classes, in the order of its logits.
+        arch: the network's name.
+    """
+    classifier = find_classifier(model, arch).name
+    source_rows = {name: row for row, name in enumerate(source.meta.class_names)}
+    rows = [row for row, name in enumerate(class_names) if name in source_rows]
+    matching_rows = [source_rows[class_names[row]] for row in rows]
+    for key, tensor in model.state_dict().items():
+        if key in (f"{classifier}.weight", f"{classifier}.bias"):
+            tensor[rows] = source.model[key][matching_rows].to(tensor.device)
+        elif not key.endswith("drop_block.steps"):  # DropBlock counts this run's steps
+            tensor.copy_(source.model[key])
+
+
+def _refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
+    """Raise UsageError if a checkpoint's recipe differs from another in a key of `SAME_NETWORK`."""
+    for key in SAME_NETWORK:
+        was, now = attrgetter(key)(source.meta.recipe), attrgetter(key)(recipe)
+        if was != now:
+            raise UsageError(
+                f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set "
+                f"{key} as that model has it, or method.init=fresh"
+            )
 
 
 def load_pretrained(
@@ -64,9 +132,7 @@ def load_pretrained(
     source = _read_torchvision(arch) if is_torchvision else _read_path(Path(pretrained).expanduser())
     state, own = rename_weights(model, arch, source.state), model.state_dict()
     head, classifier = find_head(model, arch)[0], find_classifier(model, arch).name
-    taken = {
-        name: tensor for name, tensor in state.items() if name in own and tensor.shape == own[name].shape
-    }
+    taken = fit_weights(own, state).taken
     if source.class_names not in (None, tuple(class_names)):
         taken = {name: tensor for name, tensor in taken.items() if not name.startswith(f"{classifier}.")}
     new = [name for name in own if name not in taken and not name.endswith("drop_block.steps")]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from mptctl.errors import CheckpointError, UsageError, did_you_mean, one_line
-from mptctl.files import Model, link_or_copy, write_atomically
+from mptctl.files import Model, write_atomically
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import ends_as_finished, read_metrics
-from mptctl.models.ownership import RUN, Existing, remove_own
+from mptctl.models.ownership import RUN, Existing, note_left_files, remove_own
 from mptctl.names import METHOD_NAMES, Role
 from mptctl.recipe.own import Kind, Own
 
@@ -161,13 +161,6 @@ class RunDir:
             self.plugins.mkdir(exist_ok=True)
             write_atomically(self.plugins / part.kept_name, part.source.encode())
 
-    def replace_last_by_previous(self) -> None:
-        """Replace a damaged ``last.pt`` by ``previous.pt``.
-
-        Otherwise the next save, which renames ``last.pt``, would put it in the place of the good one.
-        """
-        link_or_copy(self.previous, self.last)
-
     def remove_run_files(self, but: Path | None = None) -> list[str]:
         """Remove a run's files from the folder; call only while holding the lock.
 
@@ -175,9 +168,9 @@ class RunDir:
             but: a file of the run that stays.
 
         Returns:
-            Paths, relative to the folder, of files that stay because no run wrote them.
+            A note that names files which stay because no run wrote them; none without such files.
         """
-        return remove_own(self.path, RUN, but)
+        return note_left_files(remove_own(self.path, RUN, but))
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:
@@ -199,10 +192,9 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
         raise CheckpointError(
             f"{run}: its run is not finished; go on with --resume and the command that began it"
         )
-    existing = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{run}: no such run or file; looked for {run_root / run / 'best.pt'} and for a file of that name; "
-        f"{_how_to_make(run)}runs there: {', '.join(existing) or 'none'}{did_you_mean(run, existing)}"
+        f"{_how_to_make(run)}{_name_runs(run_root, 'best.pt', run)}"
     )
 
 
@@ -210,11 +202,16 @@ def refuse_missing_run(folder: Path) -> None:
     """Raise the CheckpointError for a run to resume that was never begun; names the runs beside it."""
     if folder.is_dir() and any(folder.iterdir()):
         return  # whether the content is a run is checked when the run is begun
-    existing = sorted(path.parent.name for path in folder.parent.glob("*/environment.json"))
     raise CheckpointError(
         f"{folder}: nothing to resume: there is no such run; begin it without --resume, or name another; "
-        f"runs there: {', '.join(existing) or 'none'}{did_you_mean(folder.name, existing)}"
+        f"{_name_runs(folder.parent, 'environment.json', folder.name)}"
     )
+
+
+def _name_runs(run_root: Path, file: str, meant: str) -> str:
+    """End of a message: the runs below a run root that have a file, and the one that may be meant."""
+    existing = sorted(path.parent.name for path in run_root.glob(f"*/{file}"))
+    return f"runs there: {', '.join(existing) or 'none'}{did_you_mean(meant, existing)}"
 
 
 def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:

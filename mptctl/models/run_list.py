@@ -31,16 +31,18 @@ class RunEntry(Model):
         description="finished; running: another process writes it; interrupted: --resume goes on; imported; "
         "broken"
     )
-    method: str | None = Field(description="null for an imported model, and if the run cannot be read")
+    method: str | None = Field(None, description="null for an imported model, and if the run cannot be read")
     epoch: int | None = Field(
-        description="of the last line of the run's metrics, counted from 1; null without metrics"
+        None, description="of the last line of the run's metrics, counted from 1; null without metrics"
     )
-    epochs: int | None = Field(description="of the whole run")
+    epochs: int | None = Field(None, description="of the whole run")
     val_error: float | None = Field(
-        description="validation error of `best.pt`, a fraction; null without such a file or a validation part"
+        None,
+        description="validation error of `best.pt`, a fraction; null without such a file or a validation "
+        "part",
     )
     when: str = Field(description="local time of the run's last write, ISO 8601")
-    problem: str | None = Field(description="what is wrong with a broken run")
+    problem: str | None = Field(None, description="what is wrong with a broken run")
 
 
 class RunList(Model):
@@ -92,16 +94,7 @@ def _describe_run(folder: Path, name: str) -> RunEntry:
     run = RunDir(folder)
     files = [run.metrics, run.last, run.previous, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())
-    entry = RunEntry(
-        run=name,
-        state="broken",
-        method=None,
-        epoch=None,
-        epochs=None,
-        val_error=None,
-        when=datetime.fromtimestamp(written).astimezone().isoformat(timespec="seconds"),
-        problem=None,
-    )
+    when = datetime.fromtimestamp(written).astimezone().isoformat(timespec="seconds")
     try:
         free, lines = is_free(folder), read_metrics(run.metrics)
         best = load_checkpoint(run.best) if run.best.is_file() else None
@@ -113,16 +106,19 @@ def _describe_run(folder: Path, name: str) -> RunEntry:
         )
     except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
-        return entry.model_copy(update={"problem": problem})
+        return RunEntry(run=name, state="broken", when=when, problem=problem)
     is_imported = checkpoint is not None and checkpoint.meta.origin == "imported"
     state: RunState = "finished" if run.is_finished() else "interrupted"
-    if is_imported:
+    if not free:
+        state = "running"
+    elif is_imported:
         state = "imported"
-    update = {
-        "state": state if free else "running",
-        "method": None if is_imported else recipe.method.name,
-        "epoch": lines[-1].epoch if lines else None,
-        "epochs": None if is_imported else recipe.optim.epochs,
-        "val_error": None if best is None else best.meta.best_error,
-    }
-    return entry.model_copy(update=update)
+    return RunEntry(
+        run=name,
+        state=state,
+        method=None if is_imported else recipe.method.name,
+        epoch=lines[-1].epoch if lines else None,
+        epochs=None if is_imported else recipe.optim.epochs,
+        val_error=None if best is None else best.meta.best_error,
+        when=when,
+    )

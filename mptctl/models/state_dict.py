@@ -10,7 +10,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,40 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     if complex_names:
         raise CheckpointError(f"{path}: {some(complex_names)} of complex numbers; save real weights")
     return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+
+
+class Fit(NamedTuple):
+    """How tensors fit a network.
+
+    Attributes:
+        taken: tensors that have name and shape of the network's own.
+        missing: names of the network's tensors that are not among them, or have another shape.
+        left: names of tensors that are not taken.
+    """
+
+    taken: dict[str, Tensor]
+    missing: list[str]
+    left: list[str]
+
+    @property
+    def unlike(self) -> list[str]:
+        """Names of all tensors that only one side has, or that differ in shape; empty if all fit."""
+        return list(dict.fromkeys([*self.missing, *self.left]))
+
+
+def fit_weights(own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> Fit:
+    """Compare tensors with a network's own by names and shapes; no number is read.
+
+    Args:
+        own: state dict of the network, which may be on the device "meta".
+        state: the tensors.
+    """
+    taken = {
+        name: tensor for name, tensor in state.items() if name in own and tensor.shape == own[name].shape
+    }
+    return Fit(
+        taken, [name for name in own if name not in taken], [name for name in state if name not in taken]
+    )
 
 
 def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = True) -> None:

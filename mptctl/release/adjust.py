@@ -83,7 +83,7 @@ def adjust(request: AdjustSettings, session: Session) -> AdjustReport:
     fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
     report = _report(request, run, checkpoint, selection, remarks)
     meta, line = _checkpoint_records(request, checkpoint, report, selection)
-    notes = write_run(run, existing, meta, model, split, line)
+    notes = write_run(run, existing, meta, model.state_dict(), split, line)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 

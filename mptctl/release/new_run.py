@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor
 
 from mptctl.data.held_split import hold_manifest
 from mptctl.data.split import Split
@@ -11,7 +11,7 @@ from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
 from mptctl.models.finished import describe_unfinished
 from mptctl.models.metrics_log import MetricsLine, append_metrics
-from mptctl.models.ownership import Existing, note_left_files
+from mptctl.models.ownership import Existing
 from mptctl.models.run_folder import RunDir
 
 
@@ -55,9 +55,9 @@ def write_run(
     run: RunDir,
     existing: Existing,
     meta: CheckpointMeta,
-    model: nn.Module,
-    split: Split,
-    first_line: MetricsLine,
+    weights: dict[str, Tensor],
+    split: Split | None,
+    first_line: MetricsLine | None = None,
 ) -> list[str]:
     """Write the folder of a finished run: checkpoint, recipe, split and log, while the folder is locked.
 
@@ -65,9 +65,9 @@ def write_run(
         run: the folder.
         existing: what to do with a run that is in the folder.
         meta: of the checkpoint; its metrics become the last line of the log.
-        model: its weights become ``best.pt``.
-        split: of the run.
-        first_line: of the log.
+        weights: state dict of ``best.pt``.
+        split: of the run; None for an imported model without one.
+        first_line: of the log; None for an imported model, which has no log.
 
     Returns:
         Notes on files left in the folder that no run wrote.
@@ -77,11 +77,14 @@ def write_run(
     """
     with run.locked(existing):
         # The largest file first: where the disk has no room for it, nothing of an existing run is lost.
-        save_checkpoint(run.best, meta, model.state_dict())
-        notes = note_left_files(run.remove_run_files(but=run.best)) if existing == "replace" else []
-        run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
-        hold_manifest(split, run.path)
-        append_metrics(run.metrics, first_line)
-        done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
-        append_metrics(run.metrics, MetricsLine.model_validate(done))
+        save_checkpoint(run.best, meta, weights)
+        notes = run.remove_run_files(but=run.best) if existing == "replace" else []
+        split_json = None if split is None else split.file.model_dump_json(indent=2)
+        run.write_start(meta.recipe.to_yaml(), split_json, choose_device("cpu"))
+        if split is not None:
+            hold_manifest(split, run.path)
+        if first_line is not None:
+            append_metrics(run.metrics, first_line)
+            done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
+            append_metrics(run.metrics, MetricsLine.model_validate(done))
     return notes

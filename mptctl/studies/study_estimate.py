@@ -13,9 +13,10 @@ from mptctl.data.split import Split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.methods.rows import row_of
 from mptctl.names import Role
+from mptctl.recipe import Recipe
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
-from mptctl.training.estimate import Estimate, SizedModel, estimate_run
+from mptctl.training.estimate import Estimate, time_untrained
 from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.training.torch_settings import torch_settings
 
@@ -117,13 +118,16 @@ def estimate_planned(
         device: where the run computes.
     """
     roles, reference_keys = row_of(run.method).teachers, list(run.teachers)
-    num_classes = sizes.known_to(run)
-    teachers: list[SizedModel] = []
+    num_classes, batch_size = sizes.known_to(run), run.recipe.optim.batch_size
+    teachers: list[tuple[Recipe, int]] = []
     if run.old is not None:
         old_key = reference_keys.pop(0)  # the old model is the first of the teachers
         if Role.OLD in roles:
-            teachers.append(SizedModel(planned[old_key].recipe, sizes.num_old))
+            teachers.append((planned[old_key].recipe, sizes.num_old))
     if Role.REF in roles:
-        teachers += [SizedModel(planned[key].recipe, num_classes) for key in reference_keys]
+        teachers += [(planned[key].recipe, num_classes) for key in reference_keys]
     with torch_settings(run.recipe, device):
-        return estimate_run(SizedModel(run.recipe, num_classes), teachers, steps=steps, device=device)
+        step = time_untrained(run.recipe, num_classes, device, batch_size=batch_size, trains=True)
+        for recipe, known in teachers:
+            step += time_untrained(recipe, known, device, batch_size=batch_size, trains=False)
+    return Estimate.of(step, steps)

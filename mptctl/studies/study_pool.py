@@ -21,7 +21,7 @@ from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.observer import Observer
-from mptctl.training.unfinished import train_unfinished, write_traceback
+from mptctl.training.train import train_unfinished, write_traceback
 
 # Seconds between two looks whether the parent is alive: a process must end within two seconds of the study's
 # death.

@@ -24,7 +24,8 @@ from mptctl.names import Role
 from mptctl.recipe import SPEED, Recipe, list_marked_data_keys
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, round_logits
-from mptctl.teachers.source import TeacherSource, role_of
+from mptctl.teachers.ensemble import Teachers
+from mptctl.teachers.source import role_of
 
 # To be raised whenever the layout of files or the rounding of logits changes.
 CACHE_VERSION = 1
@@ -46,7 +47,6 @@ class CachedTeachers:
         budget: of disk space; the needed space is reserved here.
 
     Attributes:
-        digests: digest of each teacher's checkpoint, by name.
         files: cached logits by role.
 
     Raises:
@@ -55,16 +55,15 @@ class CachedTeachers:
 
     def __init__(
         self,
-        teachers: TeacherSource,
+        teachers: Teachers,
         loader: Loader,
         recipe: Recipe,
         roles: Collection[Role],
         budget: CacheBudget,
     ) -> None:
         plan = loader.plan
-        self.digests = teachers.digests
         self._teachers = teachers
-        self._budget = budget
+        self.budget = budget
         # Keeps the order of the last epoch: at a million samples, computing it takes longer than a batch.
         self._order = lru_cache(maxsize=1)(plan.order)
         self._type = CACHE_TYPES[recipe.runtime.cache_precision]
@@ -85,11 +84,6 @@ class CachedTeachers:
         epochs = math.ceil(recipe.optim.total_steps(steps) / steps) if plan.train else 1
         budget.reserve({files.folder: files.epoch_bytes * epochs for files in self.files.values()})
 
-    def open(self) -> None:
-        """Open the teachers, and make room on disk by removing idle caches; see `CacheBudget.evict`."""
-        self._teachers.open()
-        self._budget.evict()
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Read the logits of a batch from the cache; compute and write those that are missing.
 
@@ -102,10 +96,10 @@ class CachedTeachers:
 
         Raises:
             ValueError: the batch is not one of the loader's.
-            RuntimeError: `open` was not called.
+            RuntimeError: `CacheBudget.evict` was not called.
             StorageError: the disk is full or cannot be read.
         """
-        if not self._budget.is_open:
+        if not self.budget.is_open:
             raise RuntimeError("the teacher cache was asked before it was opened")
         index, start = batch.index.numpy(), batch.position
         if not np.array_equal(self._order(batch.epoch)[start : start + len(index)], index):

@@ -85,7 +85,8 @@ class Teachers:
 
     Attributes:
         members: the teachers that were given, by role; several references are one teacher.
-        digests: digest of each checkpoint, by the teacher's name.
+        digests: digest of each checkpoint, by the teacher's name: ``old``, and ``ref`` or ``ref0``, ``ref1``
+            and so on.
         metas: meta of each checkpoint, by its path.
 
     Raises:
@@ -117,9 +118,6 @@ class Teachers:
         if refs:
             pairs = zip(names_of_references(len(refs)), refs, strict=True)
             self.members[Role.REF] = [load_teacher(n, path, classes.names) for n, path in pairs]
-
-    def open(self) -> None:
-        """Do nothing: the models are loaded."""
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Compute the logits of some teachers; see `TeacherSource.logits`."""

@@ -12,7 +12,7 @@ from mptctl.names import Role
 
 
 def role_of(name: str) -> Role:
-    """The role of a teacher by its name in `TeacherSource.digests`.
+    """The role of a teacher by its name in `Teachers.digests`.
 
     >>> role_of("ref1").value
     'ref'
@@ -21,7 +21,7 @@ def role_of(name: str) -> Role:
 
 
 def names_of_references(count: int) -> list[str]:
-    """The names of so many references in `TeacherSource.digests`.
+    """The names of so many references in `Teachers.digests`.
 
     >>> names_of_references(1), names_of_references(2)
     (['ref'], ['ref0', 'ref1'])
@@ -30,18 +30,7 @@ def names_of_references(count: int) -> list[str]:
 
 
 class TeacherSource(Protocol):
-    """A source of teacher logits: loaded models, or a cache of their logits.
-
-    Attributes:
-        digests: digest of each teacher's checkpoint, by name: ``old``, and ``ref`` or ``ref0``, ``ref1`` and
-            so on.
-    """
-
-    digests: dict[str, str]
-
-    def open(self) -> None:
-        """Get ready for batches; to be called once, before `logits`."""
-        ...
+    """A source of teacher logits: loaded models, or a cache of their logits."""
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Return the logits of some teachers for a batch.

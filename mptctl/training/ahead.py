@@ -34,13 +34,9 @@ class TeachersAhead:
     Args:
         teachers: compute the logits.
         accumulate: number of parts that a batch is cut into; logits are computed part by part.
-
-    Attributes:
-        digests: digest of each teacher's checkpoint, by name.
     """
 
     def __init__(self, teachers: TeacherSource, accumulate: int) -> None:
-        self.digests = teachers.digests
         self._teachers = teachers
         self._accumulate = accumulate
         # Of the current batch, by the position of its parts.
@@ -49,9 +45,6 @@ class TeachersAhead:
         self._pool = ThreadPoolExecutor(
             1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
         )
-
-    def open(self) -> None:
-        """Do nothing: the run opens ``teachers`` itself."""
 
     def close(self) -> None:
         """Cancel what has not begun, wait for what has, and end the thread."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
@@ -18,12 +17,10 @@ from mptctl.methods.class_weights import compute_class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.rows import row_of
 from mptctl.methods.table import method_from_recipe
-from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
+from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.finished import describe_unfinished
-from mptctl.models.networks import build_model
-from mptctl.models.pretrained import load_pretrained
+from mptctl.models.pretrained import build_initial_model
 from mptctl.models.run_folder import RunDir
-from mptctl.models.warm_start import copy_weights, refuse_other_network
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
@@ -31,12 +28,11 @@ from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import check_teacher_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import plan_bias_control, predict_decline
-from mptctl.training.distributed import ProcessGroup
+from mptctl.training.distributed import ProcessGroup, convert_sync_batchnorm
 from mptctl.training.plan import check_request
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
 from mptctl.training.run import Run, RunState, Student, make_student
-from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
 
@@ -72,16 +68,17 @@ def assemble(
     notes += notes_on_weights
     teachers: TeacherSource | None = models if method.teachers else None
     old_in_validation: TeacherSource | None = None if request.old is None else models
+    cache_budget: CacheBudget | None = None
     if models is not None:
         notes += _teacher_warnings(request, models)
         if recipe.runtime.cache_teachers:
             cache_dir = request.cache_dir or request.split.run_root / "cache"
-            budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+            cache_budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
             if method.teachers:
-                teachers = CachedTeachers(models, train, recipe, method.teachers, budget)
+                teachers = CachedTeachers(models, train, recipe, method.teachers, cache_budget)
             if old_in_validation is not None and val is not None:
-                old_in_validation = CachedTeachers(models, val, recipe, [Role.OLD], budget)
-            notes += budget.notes
+                old_in_validation = CachedTeachers(models, val, recipe, [Role.OLD], cache_budget)
+            notes += cache_budget.notes
     student = replace(student, teachers=teachers)
     decoder = None if request.split.manifest.is_array else train.jpeg_decoder_name()
     meta = build_meta(request, {} if models is None else models.digests, decoder)
@@ -108,6 +105,7 @@ def assemble(
         models=models,
         state=state,
         bias_control=control,
+        cache_budget=cache_budget,
     )
 
 
@@ -179,7 +177,8 @@ def build_student(
     """
     recipe = request.recipe
     torch.manual_seed(recipe.runtime.seed)
-    model, notes = _build_initial_model(request)
+    teacher = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
+    model, notes = build_initial_model(recipe, request.class_names, teacher)
     model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
     if recipe.runtime.sync_batchnorm and group.size > 1:
         model = convert_sync_batchnorm(model)
@@ -188,29 +187,6 @@ def build_student(
         # torch.compile is typed as returning a function; of a module it returns a module.
         wrapped = torch.compile(wrapped)  # type: ignore[assignment]
     return make_student(recipe, model, method, wrapped=wrapped, group=group), notes
-
-
-def _build_initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
-    """Build the model before its first step, on the CPU, and return it with notes on its pretrained weights.
-
-    The weights are those of a teacher (``method.init``), pretrained ones (``model.pretrained``), or random.
-
-    Raises:
-        UsageError: an unknown architecture, or another one than the teacher's.
-        CheckpointError: weights that do not fit.
-    """
-    recipe = request.recipe
-    first_ref = next(iter(request.refs), None)
-    source_path = {"fresh": None, "old": request.old, "ref": first_ref}[recipe.method.init]
-    source = None if source_path is None else load_checkpoint(source_path)
-    if source is not None:
-        refuse_other_network(source, recipe)
-    model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
-    if source is not None:
-        copy_weights(model, source, request.class_names, recipe)
-    elif recipe.model.pretrained is not None:
-        return model, load_pretrained(model, recipe, recipe.model.pretrained, request.class_names)
-    return model, []
 
 
 def build_meta(

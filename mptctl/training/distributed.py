@@ -11,6 +11,7 @@ from typing import cast
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import world_size
@@ -141,6 +142,27 @@ def workers(device: torch.device) -> Iterator[ProcessGroup]:
         group.release()
         time.sleep(SETTLE_SECONDS)
         dist.destroy_process_group()
+
+
+def convert_sync_batchnorm(model: nn.Module) -> nn.Module:
+    """Make every batch normalisation of a model use the statistics of all workers' pictures in training.
+
+    Names and values of the model's state stay, so checkpoints fit the plain model too.
+
+    Args:
+        model: on its GPU; changed in place.
+
+    Returns:
+        The model; a new module if the model is itself a batch normalisation.
+    """
+    if any(isinstance(module, _BatchNorm) and hasattr(module, "act") for module in model.modules()):
+        # timm's conversion keeps the activation that is part of its batch norms; torch's loses it.
+        from timm.layers import convert_sync_batchnorm as convert_timm
+
+        timms: nn.Module = convert_timm(model)
+        return timms
+    torchs: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return torchs
 
 
 def _is_communication(error: RuntimeError) -> bool:

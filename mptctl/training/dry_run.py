@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import torch
+from dataclasses import replace
+
 from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
-from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.ownership import is_run
-from mptctl.models.programs import ONNX
 from mptctl.models.run_folder import RunDir
-from mptctl.names import Part, Role
+from mptctl.names import Part
 from mptctl.recipe.picture_words import describe_evaluation_pictures, describe_training_pictures
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.estimate import Estimate, Program, SizedModel, estimate_run
+from mptctl.training.estimate import Estimate, time_step
 from mptctl.training.request import RunRequest
-from mptctl.training.run import Run
 from mptctl.training.torch_settings import torch_settings
 
 PARTS: tuple[Part, ...] = ("train", "val", "test")
@@ -73,9 +71,12 @@ def dry_run(request: RunRequest, recipe_name: str = "") -> DryRun:
     if holds_run and existing == "refuse":
         existing = "keep"
     RunDir(request.folder).refuse_unusable(existing)
-    # Assembled on the CPU; only the estimate computes on the run's device.
     device = choose_device(recipe.runtime.device)
-    run = assemble(request, torch.device("cpu"), ProcessGroup())
+    with torch_settings(recipe, device):
+        run = assemble(request, device, ProcessGroup())
+        # Cached logits count like computed ones.
+        teachers = run.models if run.student.method.teachers else None
+        step_seconds = time_step(replace(run.student, teachers=teachers), request.num_classes, device)
     settings = run.student.method.settings
     return DryRun(
         recipe=recipe_name,
@@ -102,33 +103,6 @@ def dry_run(request: RunRequest, recipe_name: str = "") -> DryRun:
         from_step=run.state.global_step,
         device=str(device),
         loader=run.train.reason,
-        estimate=_estimate(request, run, device),
+        estimate=Estimate.of(step_seconds, run.total_steps - run.state.global_step),
         notes=run.notes,
     )
-
-
-def _estimate(request: RunRequest, run: Run, device: torch.device) -> Estimate:
-    """Estimate the time of the rest of a run, with the teachers of its method."""
-    asked = [*request.refs]
-    if request.old is not None and Role.OLD in run.student.method.teachers:
-        asked.append(request.old)
-    metas = {} if run.models is None else run.models.metas
-    networks: list[SizedModel] = []
-    programs: list[Program] = []
-    with torch_settings(
-        request.recipe, device
-    ):  # a program computes with as many threads as when it is loaded
-        for path, meta in metas.items():
-            if path not in asked:
-                continue
-            if meta.recipe.model.arch == ONNX:
-                programs.append(Program(load_model(load_checkpoint(path)).to(device), meta.recipe))
-            else:
-                networks.append(SizedModel(meta.recipe, len(meta.class_names)))
-        return estimate_run(
-            SizedModel(request.recipe, request.num_classes),
-            networks,
-            programs=programs,
-            steps=run.total_steps - run.state.global_step,
-            device=device,
-        )

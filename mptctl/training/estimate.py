@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import cache, partial
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 import torch
 from pydantic import Field
@@ -15,7 +15,8 @@ from mptctl.data.loading.part import Batch
 from mptctl.files import Model
 from mptctl.machine.device import autocast
 from mptctl.methods.table import build_method
-from mptctl.recipe import OptimRecipe, Recipe, change_recipe
+from mptctl.models.networks import set_training_mode
+from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.run import Student, make_random_student
 from mptctl.training.step import train_step
 
@@ -26,25 +27,11 @@ LONG_CALL = 2.0
 # Number of timed calls with a whole batch; the shortest counts.
 TIMED_CALLS = 3
 # Recipe keys without effect on the time of a step, set to one value, so that models which differ only in
-# these keys are timed once; and a step of few pictures is not cut into parts.
+# these keys are timed once.
 NEUTRAL_FOR_TIME = {
     "runtime.seed": 0, "optim.lr": 0.1, "optim.epochs": 1, "optim.max_steps": None, "optim.accumulate": 1,
     "method.name": "no-treatment", "model.pretrained": None,
 }  # fmt: skip
-
-
-class SizedModel(NamedTuple):
-    """A network to be timed: its recipe, and its number of classes."""
-
-    recipe: Recipe
-    classes: int
-
-
-class Program(NamedTuple):
-    """A teacher that is a program (ONNX), which has no architecture to build, and its recipe."""
-
-    model: nn.Module
-    recipe: Recipe
 
 
 class Estimate(Model):
@@ -53,57 +40,57 @@ class Estimate(Model):
     step_seconds: float = Field(description="of an optimizer step, teachers included")
     seconds: float = Field(description="of all steps that are left")
 
+    @classmethod
+    def of(cls, step_seconds: float, steps: int) -> Estimate:
+        """The estimate for a number of steps."""
+        return cls(step_seconds=round(step_seconds, 6), seconds=round(step_seconds * steps, 3))
 
-def estimate_run(
-    student: SizedModel,
-    networks: Sequence[SizedModel],
-    *,
-    programs: Sequence[Program] = (),
-    steps: int,
-    device: torch.device,
-) -> Estimate:
-    """Estimate a run by timing a training step of the student and a forward pass of each teacher.
 
-    The timed networks have random weights. Teachers with cached logits count like teachers without.
+def time_step(student: Student, num_classes: int, device: torch.device) -> float:
+    """Time an optimizer step on a whole batch, the student's teachers included, in seconds.
 
     Args:
-        student: the model to be trained.
-        networks: the teachers that are networks.
-        programs: the teachers that are programs.
-        steps: optimizer steps that are left.
-        device: where the run computes.
+        student: of a run that is not trained in this process, since its optimizer moves.
+        num_classes: that the student knows.
+        device: of the student.
     """
-    batch_size = student.recipe.optim.batch_size
-    step = _time_batch(_neutral(student.recipe), student.classes, device, trains=True)
-    for network in networks:
-        own_batch_size = network.recipe.optim.batch_size
-        timed = _neutral(_without_optimizer(network.recipe, own_batch_size))
-        step += _time_batch(timed, network.classes, device, trains=False) / own_batch_size * batch_size
-    for program in programs:
-        timed = _without_optimizer(program.recipe, batch_size)
-        step += _time_whole_batch(partial(_teach, program.model, timed), timed, 1, device)
-    return Estimate(step_seconds=round(step, 6), seconds=round(step * steps, 3))
+    # A step of few pictures is not cut into parts.
+    recipe = change_recipe(student.recipe, {"optim.accumulate": 1}, "estimate")
+    set_training_mode(student.model, recipe.model)
+    timed = replace(student, recipe=recipe, wrapped=student.model)  # not compiled, which may take minutes
+    return _time_whole_batch(
+        lambda batch: train_step(timed, batch, 0.0, len(batch.labels)), recipe, num_classes, device
+    )
 
 
-def _without_optimizer(recipe: Recipe, batch_size: int) -> Recipe:
-    """Return the recipe of a teacher, which takes no step: its optimizer may not fit its network."""
-    return recipe.model_copy(update={"optim": OptimRecipe(batch_size=batch_size)})
+def time_untrained(
+    recipe: Recipe, num_classes: int, device: torch.device, *, batch_size: int, trains: bool
+) -> float:
+    """Time a training step without teachers, or a forward pass, of a network with random weights, in seconds.
 
+    Networks that differ only in what has no effect on the time are timed once.
 
-def _neutral(recipe: Recipe) -> Recipe:
-    """Return the recipe with NEUTRAL_FOR_TIME, so that models that differ in these keys are timed once."""
-    return change_recipe(recipe, NEUTRAL_FOR_TIME, "estimate")
+    Args:
+        recipe: of the network.
+        num_classes: that it knows.
+        device: where it computes.
+        batch_size: pictures of the step.
+        trains: time a step, not a forward pass.
+    """
+    neutral = change_recipe(recipe, NEUTRAL_FOR_TIME | {"optim.batch_size": batch_size}, "estimate")
+    return _time_neutral(neutral, num_classes, device, trains)
 
 
 @cache
-def _time_batch(recipe: Recipe, num_classes: int, device: torch.device, *, trains: bool) -> float:
-    """Time a training step, or a forward pass, of a network with random weights, in seconds."""
+def _time_neutral(recipe: Recipe, num_classes: int, device: torch.device, trains: bool) -> float:
+    """Time a network as `time_untrained` does."""
     with torch.random.fork_rng(devices=[]):
-        student = make_random_student(
-            recipe, num_classes, device, build_method("no-treatment", num_old=num_classes)
-        )
-        call = partial(_train, student) if trains else partial(_teach, student.model.eval(), recipe)
-        return _time_whole_batch(call, recipe, num_classes, device)
+        method = build_method("no-treatment", num_old=num_classes)
+        student = make_random_student(recipe, num_classes, device, method)
+        if trains:
+            return time_step(student, num_classes, device)
+        network = student.model.eval()
+        return _time_whole_batch(lambda batch: _teach(network, recipe, batch), recipe, num_classes, device)
 
 
 def _time_whole_batch(
@@ -122,11 +109,6 @@ def _time_whole_batch(
         return seconds
     batch = random_batch(recipe, whole, num_classes, device)
     return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
-
-
-def _train(student: Student, batch: Batch) -> object:
-    """Take a training step on a batch."""
-    return train_step(student, batch, 0.0, len(batch.labels))
 
 
 @torch.no_grad()

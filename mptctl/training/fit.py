@@ -28,7 +28,7 @@ from mptctl.training.observer import FitResult, Observer
 from mptctl.training.optimizer.optim import learning_rate
 from mptctl.training.plan import takes_graph
 from mptctl.training.resume import training_state
-from mptctl.training.run import Run
+from mptctl.training.run import PROGRESS, Run
 from mptctl.training.step import train_step
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
@@ -59,7 +59,7 @@ class Trainer:
         self._ahead: TeachersAhead | None = None
         spare_core = has_spare_core(run.device, run.group.size)
         if spare_core and run.student.teachers is not None:
-            self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
+            self._ahead = TeachersAhead(run.student.teachers, run.recipe.optim.accumulate)
             self._student = replace(run.student, teachers=self._ahead)
         notes = [run.train.reason, *run.notes]
         self._graphed: GraphedStep | None = None
@@ -279,14 +279,5 @@ class Trainer:
 
     def _meta(self, validation: Validation) -> CheckpointMeta:
         """The meta of a checkpoint of the run at its current step."""
-        state = self._state
-        return self._run.meta.model_copy(
-            update={
-                "epoch": state.epoch,
-                "step_in_epoch": state.step_in_epoch,
-                "global_step": state.global_step,
-                "best_error": state.best_error,
-                "bias_path": state.bias_path,
-                "metrics": validation.figures(),
-            }
-        )
+        progress = {name: getattr(self._state, name) for name in PROGRESS}
+        return self._run.meta.model_copy(update=progress | {"metrics": validation.figures()})

@@ -18,7 +18,7 @@ from mptctl.recipe import Recipe, differences, list_changeable_keys
 from mptctl.recipe.own import own_parts
 from mptctl.training.optimizer.optim import restore_optimizer
 from mptctl.training.request import RunRequest
-from mptctl.training.run import RunState, Student
+from mptctl.training.run import PROGRESS, RunState, Student
 
 # Keys of a run's length. They may grow when it is resumed, unless steps that it has done depend on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
@@ -54,13 +54,9 @@ def resume(request: RunRequest, meta: CheckpointMeta, student: Student, notes: l
         torch.cuda.set_rng_state(training["rng_cuda"], device)
     validation = Validation.from_figures(before.metrics)
     state = RunState(
-        epoch=before.epoch,
-        step_in_epoch=before.step_in_epoch,
-        global_step=before.global_step,
-        best_error=before.best_error,
+        **{name: getattr(before, name) for name in PROGRESS},
         validation=validation,
         validation_pending=samples[0] > 0 and validation == NOT_VALIDATED,
-        bias_path=before.bias_path,
         resumed_from=checkpoint.path,
     )
     if before.jpeg_decoder != meta.jpeg_decoder and meta.jpeg_decoder is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from mptctl.data.loading.base import Loader
-from mptctl.machine.device import Precision, move_to_device
+from mptctl.machine.device import move_to_device
 from mptctl.methods.method import Method
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.layers import DropBlock
@@ -19,6 +19,7 @@ from mptctl.models.networks import build_model, set_training_mode
 from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
+from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.bias_control import BiasControl
@@ -34,6 +35,7 @@ class Student:
     """The model that learns, and everything that an optimizer step needs.
 
     Attributes:
+        recipe: of the run: precision, parts of a batch, and largest norm of the gradient.
         model: the network itself, on the device.
         wrapped: the module that a step calls: the model, wrapped to average gradients over workers, or
             compiled, or itself.
@@ -41,22 +43,17 @@ class Student:
         method: the loss.
         teachers: source of teacher logits; None where the method needs none.
         guard: skips updates from the first number on that is not finite.
-        accumulate: number of parts that a batch is cut into.
-        clip_grad_norm: largest norm of the gradient; None: no limit.
-        precision: of the forward pass.
         group: workers over which gradients are averaged.
         average: moving average of the weights; None where none is kept.
     """
 
+    recipe: Recipe
     model: nn.Module
     wrapped: nn.Module
     optimizer: torch.optim.Optimizer
     method: Method
     teachers: TeacherSource | None
     guard: NonFiniteGuard
-    accumulate: int = 1
-    clip_grad_norm: float | None = None
-    precision: Precision = "fp32"
     group: ProcessGroup = field(default_factory=ProcessGroup)
     average: WeightAverage | None = None
 
@@ -91,15 +88,13 @@ def make_student(
         UsageError: ``optim.layer_decay`` is set, and the order of the network's layers is not known.
     """
     return Student(
+        recipe=recipe,
         model=model,
         wrapped=model if wrapped is None else wrapped,
         optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
         method=method,
         teachers=teachers,
         guard=NonFiniteGuard(model, next(model.parameters()).device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
         group=group or ProcessGroup(),
         average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
     )
@@ -121,6 +116,10 @@ def make_random_student(
     model = move_to_device(model, device, channels_last=recipe.runtime.channels_last)
     set_training_mode(model, recipe.model)
     return make_student(recipe, model, method, teachers=teachers)
+
+
+# Fields of a run's state that its checkpoints hold under the same names.
+PROGRESS = ("epoch", "step_in_epoch", "global_step", "best_error", "bias_path")
 
 
 @dataclass
@@ -167,6 +166,7 @@ class Run:
         models: all teachers, as loaded models; None where none is given.
         state: the run's progress, which the trainer changes.
         bias_control: moves k to keep a budget of flips; None without one.
+        cache_budget: of the disk space for teacher logits; None where none are kept.
     """
 
     recipe: Recipe
@@ -182,6 +182,7 @@ class Run:
     models: Teachers | None
     state: RunState
     bias_control: BiasControl | None = None
+    cache_budget: CacheBudget | None = None
 
     @property
     def epochs(self) -> int:
@@ -189,7 +190,7 @@ class Run:
         return math.ceil(self.total_steps / self.train.steps_per_epoch)
 
     def open(self) -> None:
-        """Decode pictures and open the teachers; the run can be trained afterwards.
+        """Decode pictures and make room for cached logits; the run can be trained afterwards.
 
         Raises:
             DataError: a picture is gone, changed or damaged.
@@ -198,10 +199,8 @@ class Run:
         self.train.open()
         if self.validator is not None:
             self.validator.loader.open()
-        sources = (self.student.teachers, None if self.validator is None else self.validator.teachers)
-        for source in sources:
-            if source is not None:
-                source.open()
+        if self.cache_budget is not None:
+            self.cache_budget.evict()
 
     def close(self) -> None:
         """Close the loaders."""

@@ -31,7 +31,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
         device.
     """
     begin_step(student, lr)
-    return compute_step(student, batch.split_into(student.accumulate), normalizer)
+    return compute_step(student, batch.split_into(student.recipe.optim.accumulate), normalizer)
 
 
 def begin_step(student: Student, lr: float) -> None:
@@ -68,7 +68,7 @@ def compute_step(
             ask_teachers(student, part) if logits_of_teachers is None else logits_of_teachers[number - 1]
         )
         with student.group.sync_gradients(student.wrapped, now=number == len(parts)):
-            with autocast(part.images.device, student.precision):
+            with autocast(part.images.device, student.recipe.runtime.precision):
                 logits = student.wrapped(part.images)
             old, ref = teachers.get(Role.OLD), teachers.get(Role.REF)
             if part.mixing is None:
@@ -96,8 +96,9 @@ def _update(student: Student, terms: dict[str, Tensor]) -> None:
     trained = {name: p for name, p in student.model.named_parameters() if p.grad is not None}
     gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
     student.guard.check(terms, gradients)
-    if student.clip_grad_norm is not None:
-        nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
+    limit = student.recipe.optim.clip_grad_norm
+    if limit is not None:
+        nn.utils.clip_grad_norm_(trained.values(), limit)
     student.group.maximum(student.guard.skip)
     # Fused optimizers read `found_inf`, and skip the update where it is 1.
     student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from mptctl.data.held_split import hold_manifest
 from mptctl.errors import Stopped, UsageError
+from mptctl.files import link_or_copy
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import stop_on_signals
+from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import truncate_metrics
-from mptctl.models.ownership import note_left_files, refuse_own_inputs
+from mptctl.models.ownership import refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe.own import own_parts
 from mptctl.training.assemble import assemble
@@ -75,6 +80,29 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
             return trainer.fit()
 
 
+def train_unfinished(folder: Path, make_request: Callable[[], RunRequest], observer: Observer) -> None:
+    """Train a run unless it is finished, once no other process holds its folder.
+
+    Args:
+        folder: of the run.
+        make_request: makes the request for the run.
+        observer: of the run.
+
+    Raises:
+        Stopped: a signal came.
+        Exception: as `train`.
+    """
+    wait_until_free(folder)
+    if not RunDir(folder).is_finished():
+        train(make_request(), observer)
+
+
+def write_traceback(path: Path, error: Exception) -> None:
+    """Write the traceback of an unexpected error to a file; makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+
+
 def _write_start(request: RunRequest, run: Run) -> None:
     """Prepare the folder, and write recipe, split and environment.
 
@@ -83,12 +111,13 @@ def _write_start(request: RunRequest, run: Run) -> None:
     """
     folder, state = run.folder, run.state
     if request.overwrite:
-        run.notes.extend(note_left_files(folder.remove_run_files()))
+        run.notes.extend(folder.remove_run_files())
     if state.resumed_from is not None:
         validated = not state.validation_pending
         truncate_metrics(folder.metrics, state.global_step, validated=validated)
         if state.resumed_from == folder.previous:
-            folder.replace_last_by_previous()
+            # Otherwise the next save, which renames last.pt, would replace the good one by the damaged one.
+            link_or_copy(folder.previous, folder.last)
         if state.global_step >= run.total_steps and validated:
             return  # the environment that computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)

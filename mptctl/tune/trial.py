@@ -21,7 +21,7 @@ from mptctl.recipe import Recipe, change_recipe
 from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.unfinished import train_unfinished, write_traceback
+from mptctl.training.train import train_unfinished, write_traceback
 from mptctl.tune.choice import objective
 from mptctl.tune.space import complete_settings, rounded_point
 from mptctl.tune.tune_report import ERROR_NAME

@@ -7,12 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 
 from mptctl.data.split import make_split
-from mptctl.recipe import load_recipe
-from mptctl.training.estimate import SizedModel, estimate_run
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -85,18 +82,6 @@ def test_a_dry_run_decodes_and_writes_nothing(
     assert (one in said.stdout) is ("elodi-topk" in verb)
     assert said.stdout.endswith("nothing was written\n")
     assert tree(unreadable) == before
-
-
-def test_a_teacher_is_timed_whatever_its_optimizer() -> None:
-    """The order of its layers is not known, and by its recipe, as of an import, the rate falls from layer to layer."""
-    keys = (
-        "model.arch=shufflenet_v2_x0_5", "data.image_size=32", "data.eval_resize=null", "optim.batch_size=2",
-    )  # fmt: skip
-    teacher = load_recipe("finetune", keys)
-    found = estimate_run(
-        SizedModel(short_recipe(), 10), [SizedModel(teacher, 10)], steps=3, device=torch.device("cpu")
-    )
-    assert found.seconds > 0
 
 
 def test_a_dry_run_takes_what_a_partial_file_leaves_open_from_the_splits_preset(

@@ -102,7 +102,7 @@ def test_weights_multiply_the_criterion_and_leave_distillation_alone() -> None:
     plain = build_method("mpt-kl", num_old=2)
     weighted = build_method("mpt-kl", num_old=2, class_weights=weights)
     terms, grad = weighted.value_and_grad(z, target, old, ref)
-    rows = plain.rows(z, target, old, ref)["ce"]
+    rows = plain.terms(z, target, old, ref, plain.settings)["ce"]
     assert float(terms["ce"]) == pytest.approx(float((rows * weights[target]).mean()), rel=1e-6)
     for name in ("fd_old", "fd_ref"):
         assert float(terms[name]) == pytest.approx(float(plain(z, target, old, ref)[name]), rel=1e-6)
@@ -110,6 +110,8 @@ def test_weights_multiply_the_criterion_and_leave_distillation_alone() -> None:
     weighted(leaf, target, old, ref)["loss"].backward()
     torch.testing.assert_close(grad, leaf.grad)
     # ELODI's first epochs, which are plain cross-entropy, have them too.
-    assert build_method("elodi", num_old=2, class_weights=weights).for_epoch(0).rows(z, target, None, None)[
-        "ce"
-    ][2] == pytest.approx(4 * float(F.cross_entropy(z, target, reduction="none")[2]), rel=1e-6)
+    first = build_method("elodi", num_old=2, class_weights=weights).for_epoch(0)
+    by_torch = 4 * float(F.cross_entropy(z, target, reduction="none")[2])
+    assert float(first.terms(z, target, None, None, first.settings)["ce"][2]) == pytest.approx(
+        by_torch, rel=1e-6
+    )

@@ -40,7 +40,7 @@ def test_a_row_of_two_labels_is_the_sum_of_both(variant: dict[str, Any]) -> None
     def total(leaf: Tensor) -> Tensor:
         parts = []
         for y, share in ((labels, weight), (others, 1 - weight)):
-            rows = method.rows(leaf, y, *method.select_teachers(*teachers))
+            rows = method.terms(leaf, y, *method.select_teachers(*teachers), method.settings)
             parts += [(part * share).sum() for part in rows.values()]
         return torch.stack(parts).sum() / NORMALIZER
 

@@ -12,8 +12,8 @@ import torchvision
 from torch import nn
 
 from mptctl.errors import CheckpointError
-from mptctl.models.checkpoint import load_model
-from mptctl.models.importing import prepare_import
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
+from mptctl.models.importing import read_foreign_model
 from mptctl.models.state_dict import read_state_dict
 from mptctl.names import Channels
 from mptctl.recipe import load_recipe
@@ -33,15 +33,15 @@ def taken(
 ) -> nn.Module:
     """The model that `import` makes of it, by the preset for folders of pictures, which has an embedding."""
     torch.save(model.state_dict(), folder / "weights.pt")
-    checkpoint = prepare_import(
-        folder / "weights.pt",
-        class_names=("a", "b", "c"),
-        recipe=load_recipe("imagenet", ("data.image_size=32",), {"model.arch": "resnet18"}),
-        folder=folder / "run",
-        channels=channels,
-        log=[].append if said is None else said.append,
+    names, named = (
+        ("a", "b", "c"),
+        load_recipe("imagenet", ("data.image_size=32",), {"model.arch": "resnet18"}),
     )
-    return load_model(checkpoint).eval()
+    recipe, weights, notes = read_foreign_model(folder / "weights.pt", names, named, channels)
+    if said is not None:
+        said += notes
+    meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=3)
+    return load_model(Checkpoint(folder / "weights.pt", meta, weights, None, "")).eval()
 
 
 class Wrapped(nn.Module):
@@ -121,4 +121,3 @@ def test_weights_that_do_not_fit_say_where(change: Change, message: str, tmp_pat
     with pytest.raises(CheckpointError, match=message) as end:
         taken(production(change), tmp_path)
     assert "\n" not in str(end.value)
-    assert not (tmp_path / "run").exists()

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 import torchvision
 
 from mptctl.data.split import Split
-from mptctl.errors import StorageError
-from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.importing import prepare_import, read_class_names, write_import
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
+from mptctl.models.importing import read_class_names, read_foreign_model
 from mptctl.recipe import load_recipe
-from tests.common import files_of_at_most
 from tests.forked import mptctl_process
 
 SIZE = ("data.image_size=32",)
-
-
-def take_in(
-    weights: Path, classes: Path, folder: Path, split: Split, arch: str = "resnet18", overwrite: bool = False
-) -> Path:
-    """Import a model as the old one of a split."""
-    checkpoint = prepare_import(
-        weights,
-        class_names=read_class_names(classes),
-        recipe=load_recipe("digits", SIZE, {"model.arch": arch}),
-        folder=folder,
-        classes=split.classes.names,
-        num_old=split.classes.num_old,
-        overwrite=overwrite,
-    )
-    return write_import(checkpoint, overwrite=overwrite)
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
@@ -64,31 +45,15 @@ def test_a_resnet_from_elsewhere_teaches_an_update_and_is_evaluated(tmp_path: Pa
 
 
 def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, digits: Split) -> None:
-    from mptctl.models.checkpoint import load_model
     from mptctl.teachers.ensemble import Teacher
 
     weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
-    path = take_in(weights, classes, tmp_path / "old", digits)
-    recipe = load_recipe("digits", SIZE)
-    checkpoint = load_checkpoint(path)
+    names, recipe = read_class_names(classes), load_recipe("digits", SIZE, {"model.arch": "resnet18"})
+    recipe, state, _ = read_foreign_model(weights, names, recipe)
+    meta = CheckpointMeta(recipe=recipe, class_names=tuple(names), num_old=5)
+    checkpoint = Checkpoint(weights, meta, state, None, "")
     teacher = Teacher(checkpoint, digits.classes.old, recipe.data, torch.device("cpu"), recipe.runtime, "old")
     images = torch.randn(3, 3, 32, 32)
     with torch.no_grad():
         plain = load_model(checkpoint).eval()(images)
     torch.testing.assert_close(teacher(images), plain.flip(1), rtol=1e-4, atol=1e-5)
-
-
-def test_weights_without_room_leave_the_run_that_was_there_or_none(tmp_path: Path, digits: Split) -> None:
-    weights, classes = foreign(tmp_path, 2, ["0", "1"])
-    old = tmp_path / "old"
-    with files_of_at_most(10**6), pytest.raises(StorageError, match="no room"):
-        take_in(weights, classes, old, digits)
-    assert not old.exists()
-    take_in(weights, classes, old, digits)
-    (old / "last.pt").write_bytes(b"of a run that is overwritten")
-    before = {path.name: path.read_bytes() for path in old.iterdir()}
-    with files_of_at_most(10**6), pytest.raises(StorageError, match="no room"):
-        take_in(weights, classes, old, digits, overwrite=True)
-    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
-    load_checkpoint(take_in(weights, classes, old, digits, overwrite=True))
-    assert {path.name for path in old.iterdir()} == before.keys() - {"last.pt"}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 import torchvision
 from torch import nn
 
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
 from mptctl.models.heads import find_head, fold_into_head
-from mptctl.models.networks import build_model, build_outline, refuse_other_shapes, set_training_mode
+from mptctl.models.networks import build_model, build_outline, set_training_mode
 from mptctl.models.state_dict import load_weights
-from mptctl.recipe import ModelRecipe
+from mptctl.recipe import ModelRecipe, load_recipe
 
 
 def recipe(**keys: object) -> ModelRecipe:
@@ -124,10 +127,10 @@ def test_an_outline_has_names_and_shapes_of_the_network(arch: str) -> None:
 
 def test_weights_of_another_shape_are_refused_before_the_network_is_built() -> None:
     weights = build_model(ModelRecipe(arch="digits-net"), 3, 8).state_dict()
-    refuse_other_shapes(weights, ModelRecipe(arch="digits-net"), 3, 8)
-    wide = ModelRecipe(arch="digits-net", embedding_dim=10**12)
-    with pytest.raises(CheckpointError, match="do not fit digits-net"):
-        refuse_other_shapes(weights, wide, 3, 8)
+    recipe = load_recipe("digits", ("model.embedding_dim=1000000000000",), {"model.arch": "digits-net"})
+    meta = CheckpointMeta(recipe=recipe, class_names=("a", "b", "c"), num_old=2)
+    with pytest.raises(CheckpointError, match=r"^x.pt: weights do not fit digits-net: fc"):
+        load_model(Checkpoint(Path("x.pt"), meta, weights, None, ""))
 
 
 @pytest.mark.parametrize(

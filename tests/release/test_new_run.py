@@ -25,7 +25,9 @@ def test_a_model_without_room_leaves_the_run_that_was_there_or_none(digits: Spli
         torch.manual_seed(seed)
         model = SmallResNet(10, *SMALL_NETS["digits-net"])
         meta = CheckpointMeta(recipe=short_recipe(), class_names=digits.classes.names, num_old=5)
-        write_run(run, existing, meta, model, digits, MetricsLine(event="adjust", epoch=1, step=1))
+        write_run(
+            run, existing, meta, model.state_dict(), digits, MetricsLine(event="adjust", epoch=1, step=1)
+        )
 
     def held() -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in run.path.iterdir()}

@@ -16,9 +16,7 @@ from mptctl.names import Role
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
 from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
-from mptctl.training.optimizer.guard import NonFiniteGuard
-from mptctl.training.optimizer.optim import build_optimizer
-from mptctl.training.run import Student
+from mptctl.training.run import make_student
 from mptctl.training.step import train_step
 
 # Of the pictures that a study is about, where its source alone does not say.
@@ -55,11 +53,7 @@ class RandomTeachers:
     """Answers with logits of the right shape."""
 
     def __init__(self, shapes: dict[Role, int]) -> None:
-        self.digests: dict[str, str] = {}
         self._shapes = shapes
-
-    def open(self) -> None:
-        pass
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         return {role: torch.randn(len(batch.labels), self._shapes[role]) for role in roles}
@@ -108,14 +102,9 @@ def test_every_run_of_a_study_takes_steps(name: str) -> None:
 def loss_of_a_step(recipe: Recipe, model: torch.nn.Module, known: int, num_old: int, size: int) -> Tensor:
     method = method_from_recipe(recipe.method, num_old, recipe.criterion).for_epoch(recipe.optim.epochs - 1)
     set_training_mode(model, recipe.model)
-    student = Student(
-        model=model,
-        wrapped=model,
-        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
-        method=method,
-        teachers=RandomTeachers({Role.OLD: num_old, Role.REF: known}),
-        guard=NonFiniteGuard(model, torch.device("cpu")),
-        precision=recipe.runtime.precision,
+    whole = change_recipe(recipe, {"optim.accumulate": 1}, "test")
+    student = make_student(
+        whole, model, method, teachers=RandomTeachers({Role.OLD: num_old, Role.REF: known})
     )
     batch = Batch(torch.randn(COUNT, 3, size, size), torch.arange(COUNT) * (known - 1), torch.arange(COUNT))
     before = [p.detach().clone() for p in model.parameters() if p.requires_grad][-1]

@@ -65,9 +65,6 @@ class Counting:
         self.digests = teachers.digests
         self.computed = 0
 
-    def open(self) -> None:
-        self.teachers.open()
-
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         self.computed += 1
         return self.teachers.logits(batch, roles)
@@ -91,5 +88,5 @@ def cached(split: Split, recipe: Recipe, **changes: Any) -> tuple[CachedTeachers
 
 def opened(split: Split, recipe: Recipe, **changes: Any) -> tuple[CachedTeachers, Counting, Loader]:
     source, teachers, loader = cached(split, recipe, **changes)
-    source.open()
+    source.budget.evict()
     return source, teachers, loader

@@ -42,7 +42,7 @@ def test_the_size_is_told_before_and_bounded(split: Split) -> None:
     source = CachedTeachers(teachers, loader, recipe, BOTH, budget)
     assert f"{bytes_of_a_run(split, loader) / 1e6:.1f} MB (fp16)" in budget.notes[0]
     assert not files(split)
-    source.open()
+    source.budget.evict()
     fill(source, loader)
     told = bytes_of_a_run(split, loader)
     assert 0.9 * told < sum(file.stat().st_size for file in files(split)) <= told
@@ -76,7 +76,7 @@ def test_nothing_is_removed_before_the_cache_is_opened(split: Split) -> None:
     limit = f"runtime.cache_limit_gb={bytes_of_a_run(split, loader) / 1e9 + 1e-6:f}"  # room for one run alone
     other, _, _ = cached(split, short_recipe(limit, "data.mean=[0.1,0.5,0.5]"))
     assert files(split) == kept  # a dry run, for instance, ends here
-    other.open()
+    other.budget.evict()
     assert files(split) == []
     other.logits(batch, BOTH)
     assert not set(files(split)) & set(kept)

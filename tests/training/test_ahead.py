@@ -25,12 +25,8 @@ class Recording:
     """Answers with the number of the batch; remembers where it was asked."""
 
     def __init__(self) -> None:
-        self.digests: dict[str, str] = {}
         self.asked: list[tuple[int, str]] = []
         self.second = threading.Event()
-
-    def open(self) -> None:
-        pass
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         self.asked.append((batch.position, threading.current_thread().name))

@@ -69,7 +69,7 @@ def record_two_steps(
         static.labels.copy_(batches[step].labels)
         begin_step(student, rate(recipe, step))
         with Tape() as tape:
-            compute_step(student, static.split_into(student.accumulate), 12)
+            compute_step(student, static.split_into(student.recipe.optim.accumulate), 12)
         tapes.append(tape)
     return tapes[0], tapes[1]
 

@@ -19,13 +19,12 @@ from mptctl.data.plan import worker_share
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.recipe import ModelRecipe, OptimRecipe
-from mptctl.training.distributed import ProcessGroup
+from mptctl.training.distributed import ProcessGroup, convert_sync_batchnorm
 from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
-from mptctl.training.sync_batchnorm import convert_sync_batchnorm
-from tests.common import CPU
+from tests.common import CPU, short_recipe
 
 
 def with_workers(folder: Path, size: int, work: Callable[[int], Any]) -> list[Any]:
@@ -62,7 +61,8 @@ def test_ten_steps_at_a_high_rate_are_those_of_one_worker_in_double_precision(tm
         set_training_mode(model, recipe)
         optim = OptimRecipe.model_validate({"lr": 0.5})
         student = Student(
-            model=model, wrapped=group.wrap(model, CPU), optimizer=build_optimizer(optim, model, ""),
+            recipe=short_recipe(), model=model, wrapped=group.wrap(model, CPU),
+            optimizer=build_optimizer(optim, model, ""),
             method=build_method("no-treatment", num_old=10), teachers=None, guard=NonFiniteGuard(model, CPU),
             group=group,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from mptctl.errors import NonFiniteError
 from mptctl.models.run_folder import RunDir
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.unfinished import train_unfinished
+from mptctl.training.train import train_unfinished
 from tests.common import Train, short_recipe
 
 

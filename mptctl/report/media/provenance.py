@@ -63,8 +63,8 @@ def provenance(
 def digests_of_models(models: NamedModels) -> dict[str, str]:
     """The digest of each model's checkpoint or predictions file, which is read, by role and name."""
     return {
-        f"{role}: {model.name}": models.records[role][0]
-        if role in models.records
+        f"{role}: {model.name}": models.digests[role]
+        if role in models.digests
         else digest_of_files(model.name)
         for role, model in models.models.items()
     }
