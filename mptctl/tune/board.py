@@ -55,16 +55,10 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
 
     def report(self) -> TuneReport:
         """The report of the search as it stands, with the choice among the trials so far."""
-        trials = list(self._trials.values())
-        choice = choose(trials, self._report.reference.val_error, self._report.budget)
-        checked = []
-        for trial in trials:
-            check = choice.checks[trial.name]
-            update = {"within_bound": check.within, "nfr_at_most": check.nfr_at_most}
-            checked.append(trial.model_copy(update=update))
+        choice = choose(list(self._trials.values()), self._report.reference.val_error, self._report.budget)
         return self._report.model_copy(
             update={
-                "trials": checked,
+                "trials": choice.trials,
                 "front": choice.front,
                 "choice": choice.ranked[0] if choice.ranked else None,
                 "seconds": round(time.monotonic() - self._started, 3),
