@@ -59,7 +59,6 @@ class StudyRequest:
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
-        flat: split and runs of the only seed lie in the run root itself.
     """
 
     study: Study
@@ -68,7 +67,6 @@ class StudyRequest:
     data_root: Path | None = None
     ray_address: str | None = None
     parallel: int | None = None
-    flat: bool = False
 
 
 def run_study(
@@ -102,7 +100,7 @@ def run_study(
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
         request, tunings = _tune(request, on_update, log, progress, stop)
-        splits = _make_splits(request, progress)
+        splits = make_splits(request.study, root, request.seeds, request.data_root, progress)
         runs, standing = plan_runs(request, splits)
         _refuse_untrainable_on(runs, splits)
         board = Board(runs, splits, standing, on_update)
@@ -137,11 +135,11 @@ def _tune(
     Raises:
         MptctlError: a trial failed; or as `run_study`.
     """
-    first = request if request.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
-    trials = plan_trials(request.study, first.seeds[0], flat=request.flat)
+    first = request if request.study.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
+    trials = plan_trials(request.study, first.seeds[0])
     if not trials:
         return request, {}
-    splits = _make_splits(first, progress)
+    splits = make_splits(first.study, first.run_root, first.seeds, first.data_root, progress)
     runs = plan_with_trials(first, trials)
     _refuse_untrainable_on(runs, splits)
     board = Board(runs, splits, find_standings(runs, splits), on_update)
@@ -154,7 +152,7 @@ def _tune(
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
     """The trials of a study, after the runs that they learn from."""
     seeds = list(dict.fromkeys(trial.run.seed for trial in trials))
-    planned = plan_study(request.study, seeds, flat=request.flat)
+    planned = plan_study(request.study, seeds)
     return [*(run for run in planned if not run.is_update), *(trial.run for trial in trials)]
 
 
@@ -168,12 +166,6 @@ def refuse_unusable_root(root: Path) -> None:
     if not is_free(root):
         raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
     refuse_unusable(root, RUN_ROOT, "keep")
-
-
-def _make_splits(request: StudyRequest, progress: Progress) -> dict[str, Split]:
-    """The splits of a request's seeds by their folders; those that are missing are made."""
-    content, root, flat = request.study.file.split, request.run_root, request.flat
-    return make_splits(content, root, request.seeds, request.data_root, progress, flat=flat)
 
 
 def _refuse_untrainable_on(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> None:
@@ -201,7 +193,7 @@ def plan_runs(
 
 def plan_seeds(request: StudyRequest) -> list[PlannedRun]:
     """Plan the runs of the seeds that are asked for; UsageError if there is none."""
-    runs = plan_study(request.study, request.seeds, flat=request.flat)
+    runs = plan_study(request.study, request.seeds)
     if not runs:
         seeds = ", ".join(map(str, request.seeds))
         raise UsageError(

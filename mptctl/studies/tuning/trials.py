@@ -36,7 +36,7 @@ class PlannedTrial:
     run: PlannedRun
 
 
-def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedTrial]:
+def plan_trials(study: Study, seed: int) -> list[PlannedTrial]:
     """Plan the trials of all rows that are tuned, on one seed; as many for each as its row says.
 
     Raises:
@@ -44,7 +44,7 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
     """
     tuned = {row.name: row.tune for row in study.file.updates if row.tune is not None}
     trials = []
-    for update in plan_study(study, [seed], flat=flat):
+    for update in plan_study(study, [seed]):
         if update.name not in tuned:
             continue
         tune = tuned[update.name]
