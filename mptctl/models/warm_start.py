@@ -12,7 +12,7 @@ from mptctl.errors import UsageError
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import find_classifier
 from mptctl.recipe import Recipe
-from mptctl.recipe.network import SAME_NETWORK
+from mptctl.recipe.reading import SAME_NETWORK
 
 
 @torch.no_grad()
