@@ -142,10 +142,7 @@ def _build_row(name: str, report: FlipReport) -> QuickstartRow:
     return QuickstartRow(
         model=name,
         negative_flips=report.counts.negative_flips,
-        n_old=report.n_old,
-        nfr=report.nfr,
-        nfr_ci95=report.nfr_ci95,
-        rel_nfr=report.rel_nfr,
+        **report.model_dump(include={"n_old", "nfr", "nfr_ci95", "rel_nfr"}),
         er_old_classes=report.new.er_old_classes,
         er_all=None if name == OLD else report.new.er_all,
     )

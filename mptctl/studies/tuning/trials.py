@@ -15,7 +15,6 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
-from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study
 from mptctl.studies.study_plan import PlannedRun, plan_study
 from mptctl.studies.tuning.record import TunedTrial, Tuning
@@ -111,9 +110,7 @@ def _work(folders: Sequence[Path]) -> float | None:
     total = 0.0
     for folder in folders:
         meta = load_checkpoint(RunDir(folder).best).meta
-        beside = folder.parent  # teachers lie beside the folder of trials
-        teachers = {name: find_by_digest(digest, beside) for name, digest in meta.teachers.items()}
-        work = count_run(folder, meta, teachers)
+        work = count_run(folder, meta, beside=folder.parent)  # teachers lie beside the folder of trials
         if work.own is None or work.asked is None:
             return None
         total += work.own + work.asked
