@@ -41,8 +41,6 @@ SAME_NETWORK = (
 PREPARATION = ("data.interpolation", "data.eval_resize", "data.exif")
 # Command that lists presets and studies, for messages.
 LIST_COMMAND = "mptctl recipes"
-# Keys of `data` that set the size of a picture in evaluation.
-SIZE_KEYS = ("image_size", "eval_resize")
 # Largest ratio of the shorter side after resizing to the side of the crop. Above 1.5 the model sees less than
 # half of a square picture. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
 LARGEST_RESIZE = 1.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,9 +48,11 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     expected = wanted.request(seed, data_root)
     root = expected.pop("data_root")
     is_root_given = data_root is not None or wanted.data_root is not None
-    if is_root_given and root is not None and split.file.request.data_root is not None:
-        split = _with_pictures_in(root, split)
+    before = split.file.request.data_root
+    if is_root_given and root is not None and before is not None:
         expected["data_root"] = str(root)
+        with suppress(DataError):  # that folder has other pictures, which is said below
+            split = split if before == str(root) else relocate(split, root)
     differences = _differences(split.file.request, expected)
     if differences:
         raise CheckpointError(
@@ -57,16 +60,6 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
             "another --run-root"
         )
     return split
-
-
-def _with_pictures_in(root: Path, split: Split) -> Split:
-    """Return a split with its pictures in another folder; as it is where that folder has other pictures."""
-    if str(root) == split.file.request.data_root:
-        return split
-    try:
-        return relocate(split, root)
-    except DataError:
-        return split
 
 
 def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str]:
