@@ -31,7 +31,7 @@ from mptctl.studies.study_estimate import refuse_untrainable_runs, sizes_of_spli
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport, StudyRow
-from mptctl.studies.study_state import Standing, find_standings, make_splits
+from mptctl.studies.study_state import find_standings, make_splits
 from mptctl.studies.tuning.record import Tuning, write_tuning
 from mptctl.studies.tuning.trials import PlannedTrial, choose_tunings, plan_trials, with_tunings
 
@@ -101,7 +101,8 @@ def run_study(
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
         request, tunings = _tune(request, on_update, log, progress, stop)
         splits = make_splits(request.study, root, request.seeds, request.data_root, progress)
-        runs, standing = plan_runs(request, splits)
+        runs = plan_seeds(request)
+        standing = find_standings(runs, splits)
         _refuse_untrainable_on(runs, splits)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
@@ -174,25 +175,8 @@ def _refuse_untrainable_on(runs: Sequence[PlannedRun], splits: Mapping[str, Spli
     refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
 
 
-def plan_runs(
-    request: StudyRequest, splits: Mapping[str, Split]
-) -> tuple[list[PlannedRun], dict[str, Standing]]:
-    """Plan the runs of a study, each after its teachers, and find the standing of each by its key.
-
-    Args:
-        request: the study.
-        splits: those that exist, by their folders.
-
-    Raises:
-        UsageError: there is no run.
-        CheckpointError: an existing run is not the planned one.
-    """
-    runs = plan_seeds(request)
-    return runs, find_standings(runs, splits)
-
-
 def plan_seeds(request: StudyRequest) -> list[PlannedRun]:
-    """Plan the runs of the seeds that are asked for; UsageError if there is none."""
+    """Plan the runs of the seeds that are asked for, each after its teachers; UsageError if there is none."""
     runs = plan_study(request.study, request.seeds)
     if not runs:
         seeds = ", ".join(map(str, request.seeds))

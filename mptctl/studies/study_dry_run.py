@@ -17,7 +17,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import (
     StudyRequest,
     gpus_for,
-    plan_runs,
+    plan_seeds,
     plan_with_trials,
     refuse_unusable_root,
     shares,
@@ -85,8 +85,8 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
             splits[folder] = split
-    later, standing = plan_runs(request, splits)
-    standing |= find_standings(tuning, splits)
+    later = plan_seeds(request)
+    standing = find_standings(later, splits) | find_standings(tuning, splits)
     runs = list({run.key: run for run in (*tuning, *later)}.values())
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)

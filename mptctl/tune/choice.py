@@ -11,7 +11,7 @@ from mptctl.evaluation.bias.choice import Budget, near_least_warning
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import upper_bounds
-from mptctl.tune.space import k_of, series_key
+from mptctl.tune.space import K, series_key
 from mptctl.tune.tune_report import Trial
 
 
@@ -105,7 +105,7 @@ def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, Trial]:
     for members in series:
         # Of all trials of the series so far; None: not known yet.
         all_within: bool | None = True
-        for trial in sorted(members, key=lambda member: -k_of(member.settings)):
+        for trial in sorted(members, key=lambda member: -float(member.settings.get(K, 0.0))):
             nfr, bound = trial.val_nfr, None
             if nfr is not None and nfr.of:
                 bound = float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
