@@ -8,7 +8,7 @@ import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from mptctl.errors import UsageError
 from mptctl.files import locked_folder, storage_error
@@ -18,8 +18,8 @@ from mptctl.recipe import RuntimeRecipe
 _CACHE = re.compile(r"(old|ref)-[0-9a-f]{16}")
 # The file in such a folder that a process keeps locked while it may fill the cache; it holds the bytes at most.
 _CLAIM = "claim"
-# The claims of this process, by the folder of all caches.
-_own: dict[Path, list[IO[bytes]]] = {}
+# Descriptors of the claims of this process, which hold while they are open, by the folder of all caches.
+_own: dict[Path, list[int]] = {}
 
 
 class CacheBudget:
@@ -107,7 +107,7 @@ class CacheBudget:
             UsageError: the claims of others and the reserved space are above the limit together.
         """
         for claim in _own.pop(self.folder.resolve(), ()):
-            claim.close()
+            os.close(claim)
         others = {path.name: size for path in _caches(self.folder) if (size := _claimed_by_others(path))}
         together = others | {
             path.name: max(size, others.get(path.name, 0)) for path, size in self._reserved.items()
@@ -131,13 +131,12 @@ def _claim(cache: Path, size: int) -> None:
     """Claim a cache until this process ends or claims others; StorageError if that cannot be written."""
     try:
         cache.mkdir(exist_ok=True)
-        file = open(cache / _CLAIM, "a+b")  # noqa: SIM115  # the claim holds as long as the file is open
+        file = os.open(cache / _CLAIM, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         _own.setdefault(cache.parent.resolve(), []).append(file)
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        file.truncate(0)
-        file.write(str(size).encode())
-        file.flush()
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(size).encode(), 0)
     except OSError as error:
         raise storage_error(cache / _CLAIM, error) from error
 
