@@ -134,7 +134,7 @@ def _claim(cache: Path, size: int) -> None:
         file = os.open(cache / _CLAIM, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         _own.setdefault(cache.parent.resolve(), []).append(file)
         with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH)
         os.ftruncate(file, 0)
         os.pwrite(file, str(size).encode(), 0)
     except OSError as error:
