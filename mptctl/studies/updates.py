@@ -146,8 +146,8 @@ def find_updates(
         DataError: the part has no sample of an old class.
     """
     chosen = _chosen_runs(folders)
-    finished_old = [run for run in chosen if identify(run).is_old_model and not describe_unfinished(run)]
-    if old is None and chosen and len(finished_old) == len(chosen):
+    are_old_models = (identify(run).is_old_model and not describe_unfinished(run) for run in chosen)
+    if old is None and chosen and all(are_old_models):
         old_models: dict[str, list[RunAnswers]] = {}
         for run in chosen:
             old_models.setdefault(run.name, []).append(run_answers(run, session))
