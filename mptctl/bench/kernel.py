@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from itertools import product
 from typing import Literal
 
@@ -75,5 +74,5 @@ def bench_kernel(
         device=device.type,
         copy_gb_per_s=round(bandwidth / 1e9, 1),
         two_launches_us=round(two_launches(device), 2),
-        rows=[KernelRow(**asdict(time)) for time in timed],
+        rows=[KernelRow.model_validate(time) for time in timed],
     )

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
+from PIL import Image
 from pydantic import Field
 
 from mptctl.bench.runners import LEAST_BATCHES, LEAST_RESIDENT_BATCHES, ROWS, LoaderRunner, Say, make_runners
-from mptctl.bench.sources import find_pictures, repeat_pictures
-from mptctl.data.manifest import TRAIN
+from mptctl.data.manifest import TRAIN, Manifest
 from mptctl.data.sources import read_source
+from mptctl.data.split import Split, build_split
+from mptctl.data.split_file import SplitRequest
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe
+
+# Number of generated pictures.
+_GENERATED = 200
 
 
 class LoaderRow(Model):
@@ -69,7 +75,10 @@ def bench_loader(  # one for each flag of `bench loader`
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     machine = this_machine()
     with scratch_folder() as scratch:
-        folder = find_pictures(data_root, scratch / "data", say)
+        folder = data_root or scratch / "data"
+        if data_root is None:
+            say("generating JPEGs of 500 x 375")
+            generate_pictures(folder)
         say("checking the files' headers")
         manifest = read_source("imagefolder", folder, needs_test=False).manifest
         batch = recipe.optim.batch_size
@@ -116,3 +125,29 @@ def _run_in_turns(
             runs.append(round(runner.run(seconds, device), 1))
             say(f"run {turn + 1} of {repeats}: {runner.name} {runs[-1]:,.0f} images/s")
     return measured
+
+
+def repeat_pictures(manifest: Manifest, least: int, scratch: Path) -> Split:
+    """Make a split that lists every training picture so often that an epoch has ``least`` pictures or more.
+
+    Args:
+        manifest: of a folder.
+        least: number of pictures of an epoch.
+        scratch: folder that the split names as its run root.
+    """
+    rows = np.flatnonzero(manifest.parts == TRAIN)
+    rows = np.tile(rows, math.ceil(least / len(rows)))
+    longer = manifest.take(rows)
+    request = SplitRequest(source=manifest.source, data_root=str(manifest.root), old_fraction=1.0)
+    return build_split(longer, request, scratch)
+
+
+def generate_pictures(root: Path) -> None:
+    """Write JPEGs of about ImageNet's usual size and detail to ``train/generated`` below a folder."""
+    rng = np.random.default_rng(0)
+    (root / "train" / "generated").mkdir(parents=True)
+    for number in range(_GENERATED):
+        coarse = Image.fromarray(rng.integers(0, 256, (47, 63, 3), dtype=np.uint8)).resize((500, 375))
+        grain = rng.normal(0, 12, (375, 500, 3))
+        picture = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
+        Image.fromarray(picture).save(root / "train" / "generated" / f"{number:04d}.jpg", quality=90)

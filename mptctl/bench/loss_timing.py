@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -36,20 +35,6 @@ MOST_CALLS = 20
 # logits (N, C), labels (N,), logits of the old model (N, C_old), logits of the reference (N, C)
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 Call = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class LossTime:
-    """The time of loss and gradient in one way at one size; the fields are those of `KernelRow`."""
-
-    name: str
-    n: int
-    c: int
-    dtype: str
-    us: float
-    call_us: float
-    bytes: int
-    floor_us: float
 
 
 def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
@@ -89,7 +74,7 @@ def two_launches(device: torch.device) -> float:
 
 def time_losses(
     n: int, c: int, dtype: str, device: torch.device, bandwidth: float, repeats: int = 25
-) -> list[LossTime]:
+) -> list[dict[str, object]]:
     """Time every way to compute the MPT-KL loss and its gradient at one size.
 
     Args:
@@ -98,6 +83,9 @@ def time_losses(
         device: a GPU.
         bandwidth: bytes a second of a copy, for the floor.
         repeats: number of timed replays, of which the median counts.
+
+    Returns:
+        The fields of a `KernelRow` for each way.
 
     Raises:
         RuntimeError: the fused gradient differs from the eager one by more than rounding.
@@ -119,7 +107,8 @@ def time_losses(
     for name, call in ways.items():
         call_us = _call_us(call, sets[0], device, repeats)
         us = GraphClock(device).capture(partial(_called, call), sets, repeats)()
-        times.append(LossTime(name, n, c, dtype, us, call_us, moved, floor))
+        row = {"name": name, "n": n, "c": c, "dtype": dtype, "us": us, "call_us": call_us}
+        times.append(row | {"bytes": moved, "floor_us": floor})
     return times
 
 

@@ -29,7 +29,7 @@ from mptctl.recipe import (
     differences,
     load_recipe,
 )
-from mptctl.recipe.network import copy_network_keys
+from mptctl.recipe.reading import copy_network_keys
 from mptctl.release.requests import AdjustSettings
 from mptctl.report.trackers.tracker import require_trackers
 from mptctl.studies.run_folders import find_by_digest

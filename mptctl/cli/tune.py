@@ -153,7 +153,7 @@ def _search_and_print(request: TuneRequest, asked: TuneSettings) -> None:
 
 def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
     """Print the trials of a search and the plan of the first one, as lines or JSON; nothing is written."""
-    from mptctl.tune.dry_run import dry_run
+    from mptctl.tune.prepare import dry_run
 
     plan = dry_run(request, inputs.recipe_name)
     names = ", chosen as they go" if plan.names is None else f": {', '.join(plan.names)}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
@@ -32,10 +32,15 @@ DEFAULT_PRESET: dict[Source, str] = {
     "table": "imagenet",
     "webdataset": "imagenet",
 }
+# Keys that must be equal if a model begins with the weights of another model.
+SAME_NETWORK = (
+    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "model.settings",
+    "data.image_size", "data.mean", "data.std",
+)  # fmt: skip
+# Keys of the preparation of pictures that may differ, but are copied too.
+PREPARATION = ("data.interpolation", "data.eval_resize", "data.exif")
 # Command that lists presets and studies, for messages.
 LIST_COMMAND = "mptctl recipes"
-# Keys of `data` that set the size of a picture in evaluation.
-SIZE_KEYS = ("image_size", "eval_resize")
 # Largest ratio of the shorter side after resizing to the side of the crop. Above 1.5 the model sees less than
 # half of a square picture. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
 LARGEST_RESIZE = 1.5
@@ -141,20 +146,16 @@ def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dic
     A change of `image_size` without `eval_resize` scales `eval_resize` in proportion.
     """
     merged = _merge(content, change)
-    before, changed = content.get("data"), change.get("data")
-    if not isinstance(before, dict) or not isinstance(changed, Mapping):
-        return merged
+    before, changed = _group_of(content), _group_of(change)
     if "image_size" not in changed or "eval_resize" in changed:
         return merged
-    try:
-        old = DataRecipe.model_validate({key: before[key] for key in SIZE_KEYS if key in before})
-        new = DataRecipe.model_validate({"image_size": changed["image_size"]})
-    except ValidationError:
-        return merged  # validation of the whole recipe reports the error
-    if old.eval_resize is None:
-        return merged
-    resize = round(new.image_size * old.eval_resize / old.image_size)
-    return _merge(merged, {"data": {"eval_resize": resize}})
+    old, new, resize = (
+        _typed_value(f"data.{key}", group.get(key, DataRecipe.model_fields[key].default))
+        for group, key in ((before, "image_size"), (changed, "image_size"), (before, "eval_resize"))
+    )
+    if not (isinstance(old, int) and isinstance(new, int) and isinstance(resize, int) and old > 0):
+        return merged  # nothing to scale; validation of the whole recipe reports a wrong value
+    return _merge(merged, {"data": {"eval_resize": round(new * resize / old)}})
 
 
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
@@ -202,6 +203,28 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     written = recipe.criterion.name
     refuse_unused_settings(changed.criterion, _criterion_keys(fixed), f"recipe {where}", written=written)
     return changed
+
+
+def copy_network_keys(recipe: Recipe, run_recipe: Path, kept: Collection[str]) -> Recipe:
+    """Return a recipe with the network and preparation of pictures of the run that the model begins with.
+
+    Args:
+        recipe: the model's recipe; not changed.
+        run_recipe: ``recipe.yaml`` of the run; if there is no such file, ``recipe`` is returned.
+        kept: dotted keys, or groups such as ``model``, that are not copied.
+
+    Raises:
+        UsageError: the file is no recipe, or its values conflict with the kept ones.
+    """
+    if not run_recipe.is_file():
+        return recipe
+    source = load_recipe(str(run_recipe), of_run=True)
+    copied = {
+        key: attrgetter(key)(source)
+        for key in (*SAME_NETWORK, *PREPARATION)
+        if key not in kept and key.partition(".")[0] not in kept
+    }
+    return change_recipe(recipe, copied, str(run_recipe))
 
 
 def _read_class_weights(content: dict[Any, Any], where: str) -> dict[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +10,16 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.evaluation.bias.choice import BiasChoice, Budget, barely_met_warning, choose_bias
+from mptctl.evaluation.bias.choice import Budget, barely_met_warning, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples, validation_samples
+from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
+from mptctl.evaluation.statistics import upper_bounds
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.own_models import find_split_of_models
 from mptctl.machine.facts import git_commit, versions
@@ -26,11 +28,10 @@ from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.heads import fold_into_head
 from mptctl.models.metrics_log import MetricsLine, planned_epochs, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
-from mptctl.models.records import Adjustment
+from mptctl.models.records import Adjustment, Validation
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
-from mptctl.release.adjust_report import AdjustReport, Chosen
-from mptctl.release.measured import report_rates, validation_counts
+from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.release.new_run import refuse_unfit, warn_of_unknown_training, write_run
 from mptctl.release.requests import SUFFIX, AdjustSettings
 
@@ -76,52 +77,55 @@ def adjust(request: AdjustSettings, session: Session) -> AdjustReport:
         _refuse_no_comparison(loaded, answers)
     remarks += warn_of_unknown_training(checkpoint)
     samples = validation_samples(answers)
-    selection = _select(request, checkpoint, samples)
-    remarks += selection.warnings
+    report = _choose(request, run, checkpoint, samples, remarks)
     model = load_model(checkpoint)
-    biases = torch.from_numpy(np.where(samples.is_new, selection.bias, 0.0))
-    fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
-    report = _report(request, run, checkpoint, selection, remarks)
-    meta, line = _checkpoint_records(request, checkpoint, report, selection)
+    biases = torch.from_numpy(np.where(samples.is_new, report.chosen.bias, 0.0))
+    fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, report.chosen.temperature)
+    meta, line = _checkpoint_records(request, checkpoint, report, samples)
     notes = write_run(run, existing, meta, model.state_dict(), split, line)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 
-@dataclass(frozen=True)
-class _Selection:
-    """The bias and the temperature that were chosen on validation samples.
+def _choose(
+    request: AdjustSettings,
+    run: RunDir,
+    checkpoint: Checkpoint,
+    samples: ValidationSamples,
+    remarks: list[str],
+) -> AdjustReport:
+    """Choose a bias if there is a budget, then fit the temperature of the shifted logits if asked for.
 
-    Attributes:
-        samples: the validation part.
-        epochs: of the training; the same samples chose one of them.
-        choice: the bias, and the others that were tried; None without a budget.
-        bias: what is subtracted from the new classes' logits; 0 without a budget.
-        temperature: what the logits are divided by afterwards.
-        warnings: of a budget that is hardly kept.
+    Returns:
+        The report, with the rates of the adjusted model and of the model as it was.
     """
-
-    samples: ValidationSamples
-    epochs: int
-    choice: BiasChoice | None
-    bias: float
-    temperature: float
-    warnings: list[str]
-
-
-def _select(request: AdjustSettings, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
-    """Choose a bias if there is a budget, then fit the temperature of the shifted logits if asked for."""
-    epochs = count_candidates(checkpoint)
-    choice: BiasChoice | None = None
-    warnings: list[str] = []
+    # The same samples chose one of these epochs.
+    epochs, budget, bias, level = count_candidates(checkpoint), request.budget or Budget(), 0.0, 0.95
+    warnings = list(remarks)
     if request.budget is not None:
-        budget = replace(request.budget, epochs=epochs)
-        choice = choose_bias(samples, budget)
-        warning = barely_met_warning(choice, budget)
-        if warning is not None:
-            warnings.append(warning)
-    bias = 0.0 if choice is None else choice.bias
+        of_epochs = replace(budget, epochs=epochs)
+        choice = choose_bias(samples, of_epochs)
+        bias, level, warning = choice.bias, choice.level, barely_met_warning(choice, of_epochs)
+        warnings += [] if warning is None else [warning]
     temperature = _fit_temperature(samples, bias) if request.temperature else 1.0
-    return _Selection(samples, epochs, choice, bias, temperature, warnings)
+    names = np.array(checkpoint.meta.class_names)[samples.is_new].tolist()
+    has_old = request.old is not None
+    return AdjustReport(
+        chosen=Chosen(
+            kind="bias" if bias else "none",
+            bias=bias,
+            biases=dict.fromkeys(names, bias) if bias else {},
+            temperature=temperature,
+        ),
+        validation=report_rates(samples, bias, temperature, level, has_old=has_old),
+        before=report_rates(samples, 0.0, 1.0, level, has_old=has_old),
+        max_nfr=budget.max_nfr,
+        max_er_increase=budget.max_er_increase,
+        confidence=budget.confidence,
+        epochs=epochs,
+        run=str(run.path),
+        best=str(run.best),
+        warnings=warnings,
+    )
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
@@ -234,39 +238,8 @@ def _fit_temperature(samples: ValidationSamples, bias: float) -> float:
     return fit.temperature
 
 
-def _report(
-    request: AdjustSettings, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
-) -> AdjustReport:
-    """The report of an adjustment, with the rates of the adjusted model and of the model as it was."""
-    choice, samples, bias = selection.choice, selection.samples, selection.bias
-    level = 0.95 if choice is None else choice.level
-    has_old = request.old is not None
-    new_classes = [
-        name for name, is_new in zip(checkpoint.meta.class_names, samples.is_new, strict=True) if is_new
-    ]
-    chosen = Chosen(
-        kind="bias" if bias else "none",
-        bias=bias,
-        biases=dict.fromkeys(new_classes, bias) if bias else {},
-        temperature=selection.temperature,
-    )
-    budget = request.budget or Budget()
-    return AdjustReport(
-        chosen=chosen,
-        validation=report_rates(samples, bias, selection.temperature, level, has_old=has_old),
-        before=report_rates(samples, 0.0, 1.0, level, has_old=has_old),
-        max_nfr=budget.max_nfr,
-        max_er_increase=budget.max_er_increase,
-        confidence=budget.confidence,
-        epochs=selection.epochs,
-        run=str(run.path),
-        best=str(run.best),
-        warnings=warnings,
-    )
-
-
 def _checkpoint_records(
-    request: AdjustSettings, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
+    request: AdjustSettings, checkpoint: Checkpoint, report: AdjustReport, samples: ValidationSamples
 ) -> tuple[CheckpointMeta, MetricsLine]:
     """The meta data of the adjusted checkpoint, and the first line of its log."""
     adjustment = Adjustment(
@@ -278,7 +251,7 @@ def _checkpoint_records(
         **report.validation.model_dump(include={"nfr", "bound", "flips", "samples_old"}),
     )
     has_old = request.old is not None
-    metrics = validation_counts(selection.samples, selection.bias, has_old=has_old).figures()
+    metrics = validation_counts(samples, report.chosen.bias, has_old=has_old).figures()
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
@@ -290,3 +263,52 @@ def _checkpoint_records(
     )
     place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
     return meta, MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **metrics})
+
+
+def report_rates(
+    samples: ValidationSamples, bias: float, temperature: float, level: float, *, has_old: bool
+) -> AdjustFigures:
+    """The rates of the report; those of flips are None without an old model or samples of old classes.
+
+    Args:
+        samples: to compute the rates on.
+        bias: what is subtracted from the new classes' logits.
+        temperature: what the logits are divided by afterwards; only the NLL depends on it.
+        level: of the two-sided interval of NFR whose upper end is the bound.
+        has_old: there is an old model.
+    """
+    counts = validation_counts(samples, bias, has_old=has_old)
+    flips = counts.flips if counts.samples_old else None
+    is_known = samples.truth >= 0  # of a class that the model knows
+    nll = None
+    if is_known.any():
+        logits = samples.logits[is_known] - bias * samples.is_new
+        nll = score_probabilities(logits, samples.truth[is_known], temperature).nll
+    return AdjustFigures(
+        nfr=counts.nfr,
+        bound=None if flips is None else float(upper_bounds(np.array([flips]), counts.samples_old, level)[0]),
+        er_all=counts.errors / counts.samples,
+        flips=flips,
+        samples_old=None if flips is None else counts.samples_old,
+        errors=counts.errors,
+        samples=counts.samples,
+        nll=nll,
+    )
+
+
+def validation_counts(samples: ValidationSamples, bias: float, *, has_old: bool) -> Validation:
+    """The counts on validation samples, as after a training.
+
+    Args:
+        samples: the whole validation part.
+        bias: what is subtracted from the new classes' logits.
+        has_old: there is an old model; without one nothing is said of flips.
+    """
+    wrong = samples.answers.at(bias)
+    return Validation(
+        errors=int(wrong.sum()),
+        samples=len(samples),
+        errors_old=int(wrong[samples.of_old].sum()),
+        samples_old=samples.n_old,
+        flips=int((wrong & samples.to_keep).sum()) if has_old else None,
+    )

@@ -28,8 +28,8 @@ from mptctl.studies.answers_file import (
     round_answers,
     write_answers,
 )
-from mptctl.studies.run_folders import find_by_digest, kept_answers
-from mptctl.studies.training_cost import RunWork, count_steps
+from mptctl.studies.run_folders import kept_answers
+from mptctl.studies.training_cost import count_steps
 
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
@@ -90,21 +90,14 @@ def _with_current_work(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
     pictures = None if steps is None else steps * kept.recipe.optim.batch_size
     if None not in work.teachers.values() and work.pictures == pictures:
         return kept
-    counted = _count_work(kept.folder, checkpoint)
+    from mptctl.studies.cost_of_run import count_run
+
+    counted = count_run(kept.folder, checkpoint.meta)
     if counted == work:
         return kept
     answers = replace(kept, head=kept.head.model_copy(update={"work": counted}))
     _write_if_possible(answers)
     return answers
-
-
-def _count_work(folder: Path, checkpoint: Checkpoint) -> RunWork:
-    """Count the work of the run that a checkpoint is of; teachers are looked for beside the run."""
-    from mptctl.studies.cost_of_run import count_run
-
-    digests = checkpoint.meta.teachers
-    teachers = {name: find_by_digest(digest, folder) for name, digest in digests.items()}
-    return count_run(folder, checkpoint.meta, teachers)
 
 
 def _write_if_possible(answers: RunAnswers) -> None:
@@ -131,6 +124,7 @@ def _compute_answers(folder: Path, checkpoint: Checkpoint, split: Split, session
         session: where the model computes.
     """
     from mptctl.inference.predict import predict
+    from mptctl.studies.cost_of_run import count_run
 
     predictions = {
         part: predict({"run": checkpoint}, split, session, part=part)["run"]
@@ -148,7 +142,7 @@ def _compute_answers(folder: Path, checkpoint: Checkpoint, split: Split, session
         num_known=len(meta.class_names),
         request=split.file.request,
         split_fingerprint=split.fingerprint,
-        work=_count_work(folder, checkpoint),
+        work=count_run(folder, meta),
         calibration=_measure_calibration(predictions["test"], predictions.get("val")),
     )
     return RunAnswers(folder, meta.recipe, head, answers.get("val", no_answers()), answers["test"])

@@ -100,11 +100,6 @@ class PartAnswers:
         """Select n of the samples by their (n,) rows."""
         return PartAnswers(**{name: getattr(self, name)[chosen] for name in ARRAYS})
 
-    @property
-    def new_logit(self) -> NDArray[np.float64]:
-        """(N,) logit of the best new class; minus infinity where the model knows no new class."""
-        return self.old_logit.astype(np.float64) + self.gap.astype(np.float64)
-
     def answers(self, bias: float = 0.0) -> NDArray[np.int64]:
         """(N,) predicted classes after ``bias`` is subtracted from the logits of the new classes."""
         is_new = self.gap.astype(np.float64) > bias

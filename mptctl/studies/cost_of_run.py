@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from mptctl.models.networks import build_model, set_training_mode
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import ModelRecipe
+from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.training_cost import RunWork, TeacherWork, count_steps
 from mptctl.teachers.source import role_of
 
@@ -23,13 +23,13 @@ from mptctl.teachers.source import role_of
 COUNTED_ON = 2
 
 
-def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | None]) -> RunWork:
+def count_run(folder: Path, meta: CheckpointMeta, beside: Path | None = None) -> RunWork:
     """Count the work of a trained run.
 
     Args:
         folder: of the run.
         meta: of its checkpoint.
-        teachers: their folders, by the names in `meta`; None for one that was not found.
+        beside: where the teachers lie, beside this folder; None: beside the run.
     """
     recipe = meta.recipe
     operations = count_model(meta)
@@ -39,11 +39,12 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
     untaught = start_epoch(recipe.method) * (per_epoch or 0)
     asked_roles = _asked_roles(folder, meta)
     counted: dict[str, TeacherWork | None] = {}
-    for name in meta.teachers:
+    for name, digest in meta.teachers.items():
         is_asked = role_of(name) in asked_roles
         gives_weights = recipe.method.init == "ref" and role_of(name) is Role.REF
         if is_asked or gives_weights:
-            counted[name] = _count_teacher(name, teachers.get(name), is_asked=is_asked)
+            teacher = find_by_digest(digest, beside or folder)
+            counted[name] = _count_teacher(name, teacher, is_asked=is_asked)
     return RunWork(
         **operations._asdict(),
         pictures=None if steps is None else steps * batch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,8 +103,8 @@ def quickstart(
         MptctlError: a run failed.
     """
     started = time.monotonic()
-    study = load_study(STUDY)
-    folders = {run.name: run_folder(run_root, run.name) for run in plan_study(study, (seed,), flat=True)}
+    study = replace(load_study(STUDY), flat=True)
+    folders = {run.name: run_folder(run_root, run.name) for run in plan_study(study, (seed,))}
     existing = [path.name for path in folders.values() if os.path.lexists(path)]
     if existing and not overwrite:
         raise UsageError(
@@ -117,7 +118,7 @@ def quickstart(
     for name in existing:
         with RunDir(folders[name]).locked("replace"):
             RunDir(folders[name]).remove_run_files()
-    request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
+    request = StudyRequest(study=study, seeds=(seed,), run_root=run_root)
     report = run_study(request, on_update, log)
     refuse_if_failed(report.study, report.runs)
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
@@ -141,10 +142,7 @@ def _build_row(name: str, report: FlipReport) -> QuickstartRow:
     return QuickstartRow(
         model=name,
         negative_flips=report.counts.negative_flips,
-        n_old=report.n_old,
-        nfr=report.nfr,
-        nfr_ci95=report.nfr_ci95,
-        rel_nfr=report.rel_nfr,
+        **report.model_dump(include={"n_old", "nfr", "nfr_ci95", "rel_nfr"}),
         er_old_classes=report.new.er_old_classes,
         er_all=None if name == OLD else report.new.er_all,
     )

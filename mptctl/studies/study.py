@@ -31,7 +31,7 @@ from mptctl.studies.study_estimate import refuse_untrainable_runs, sizes_of_spli
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study
 from mptctl.studies.study_report import Board, StudyReport, StudyRow
-from mptctl.studies.study_state import Standing, find_standings, make_splits
+from mptctl.studies.study_state import find_standings, make_splits
 from mptctl.studies.tuning.record import Tuning, write_tuning
 from mptctl.studies.tuning.trials import PlannedTrial, choose_tunings, plan_trials, with_tunings
 
@@ -59,7 +59,6 @@ class StudyRequest:
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
-        flat: split and runs of the only seed lie in the run root itself.
     """
 
     study: Study
@@ -68,7 +67,6 @@ class StudyRequest:
     data_root: Path | None = None
     ray_address: str | None = None
     parallel: int | None = None
-    flat: bool = False
 
 
 def run_study(
@@ -102,8 +100,9 @@ def run_study(
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
         request, tunings = _tune(request, on_update, log, progress, stop)
-        splits = _make_splits(request, progress)
-        runs, standing = plan_runs(request, splits)
+        splits = make_splits(request.study, root, request.seeds, request.data_root, progress)
+        runs = plan_seeds(request)
+        standing = find_standings(runs, splits)
         _refuse_untrainable_on(runs, splits)
         board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
@@ -137,11 +136,11 @@ def _tune(
     Raises:
         MptctlError: a trial failed; or as `run_study`.
     """
-    first = request if request.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
-    trials = plan_trials(request.study, first.seeds[0], flat=request.flat)
+    first = request if request.study.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
+    trials = plan_trials(request.study, first.seeds[0])
     if not trials:
         return request, {}
-    splits = _make_splits(first, progress)
+    splits = make_splits(first.study, first.run_root, first.seeds, first.data_root, progress)
     runs = plan_with_trials(first, trials)
     _refuse_untrainable_on(runs, splits)
     board = Board(runs, splits, find_standings(runs, splits), on_update)
@@ -154,7 +153,7 @@ def _tune(
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
     """The trials of a study, after the runs that they learn from."""
     seeds = list(dict.fromkeys(trial.run.seed for trial in trials))
-    planned = plan_study(request.study, seeds, flat=request.flat)
+    planned = plan_study(request.study, seeds)
     return [*(run for run in planned if not run.is_update), *(trial.run for trial in trials)]
 
 
@@ -170,38 +169,15 @@ def refuse_unusable_root(root: Path) -> None:
     refuse_unusable(root, RUN_ROOT, "keep")
 
 
-def _make_splits(request: StudyRequest, progress: Progress) -> dict[str, Split]:
-    """The splits of a request's seeds by their folders; those that are missing are made."""
-    content, root, flat = request.study.file.split, request.run_root, request.flat
-    return make_splits(content, root, request.seeds, request.data_root, progress, flat=flat)
-
-
 def _refuse_untrainable_on(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> None:
     """Refuse runs that could not be trained on their splits, which are given by their folders."""
     sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
     refuse_untrainable_runs(runs, sizes, choose_device(runs[0].recipe.runtime.device))
 
 
-def plan_runs(
-    request: StudyRequest, splits: Mapping[str, Split]
-) -> tuple[list[PlannedRun], dict[str, Standing]]:
-    """Plan the runs of a study, each after its teachers, and find the standing of each by its key.
-
-    Args:
-        request: the study.
-        splits: those that exist, by their folders.
-
-    Raises:
-        UsageError: there is no run.
-        CheckpointError: an existing run is not the planned one.
-    """
-    runs = plan_seeds(request)
-    return runs, find_standings(runs, splits)
-
-
 def plan_seeds(request: StudyRequest) -> list[PlannedRun]:
-    """Plan the runs of the seeds that are asked for; UsageError if there is none."""
-    runs = plan_study(request.study, request.seeds, flat=request.flat)
+    """Plan the runs of the seeds that are asked for, each after its teachers; UsageError if there is none."""
+    runs = plan_study(request.study, request.seeds)
     if not runs:
         seeds = ", ".join(map(str, request.seeds))
         raise UsageError(

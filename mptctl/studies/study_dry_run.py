@@ -17,7 +17,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import (
     StudyRequest,
     gpus_for,
-    plan_runs,
+    plan_seeds,
     plan_with_trials,
     refuse_unusable_root,
     shares,
@@ -29,7 +29,7 @@ from mptctl.studies.study_estimate import (
     sizes_of_source,
     sizes_of_split,
 )
-from mptctl.studies.study_plan import PlannedRun, on_machine, split_folder_of
+from mptctl.studies.study_plan import PlannedRun, on_machine
 from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, find_standings, make_splits
 from mptctl.studies.tuning.trials import plan_trials
@@ -81,12 +81,12 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     seeds = tuple(dict.fromkeys((*(run.seed for run in tuning), *request.seeds)))
     splits = {}
     for seed in seeds:
-        folder = split_folder_of(seed)
+        folder = request.study.folder_of(seed)
         split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
             splits[folder] = split
-    later, standing = plan_runs(request, splits)
-    standing |= find_standings(tuning, splits)
+    later = plan_seeds(request)
+    standing = find_standings(later, splits) | find_standings(tuning, splits)
     runs = list({run.key: run for run in (*tuning, *later)}.values())
     unfinished = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
@@ -124,11 +124,11 @@ def _find_sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Si
     if any(setting is not None for setting in needs_split):
         with scratch_folder() as scratch:
             seed = request.seeds[0]
-            made = make_splits(content, scratch, [seed], request.data_root)
-            counted = sizes_of_split(made[split_folder_of(seed)])
+            made = make_splits(request.study, scratch, [seed], request.data_root)
+            counted = sizes_of_split(made[request.study.folder_of(seed)])
     else:
         counted = sizes_of_source(content, count_source(found.source, found.root))
-    return {split_folder_of(seed): counted for seed in request.seeds} | known
+    return {request.study.folder_of(seed): counted for seed in request.seeds} | known
 
 
 def _build_rows(

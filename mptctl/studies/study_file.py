@@ -240,6 +240,7 @@ class Study:
         old: recipe of each old model, by the name of the run.
         new: recipe of the reference and of the ensemble's members.
         updates: recipe of each update, by its name.
+        flat: split and runs of the only seed lie in the run root itself.
     """
 
     name: str
@@ -247,6 +248,11 @@ class Study:
     old: dict[str, Recipe]
     new: Recipe
     updates: dict[str, Recipe]
+    flat: bool = False
+
+    def folder_of(self, seed: int) -> str:
+        """The folder of the split of a seed, relative to the run root; empty for the run root itself."""
+        return "" if self.flat else str(seed)
 
 
 def study_names() -> list[str]:

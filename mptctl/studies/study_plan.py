@@ -25,25 +25,20 @@ class PlannedRun:
 
     Attributes:
         seed: of the study; the seed of the run is in the recipe.
+        split_folder: of the split, relative to the run root, by which splits are looked up.
         name: of the run and of its folder in the folder of the seed.
         recipe: complete.
         old, refs: names of the runs of the teachers, of the same seed.
         only_old_classes: this is an old model, which knows the old classes alone.
-        flat: the run root itself takes the place of the folder of the seed.
     """
 
     seed: int
+    split_folder: str
     name: str
     recipe: Recipe
     old: str | None = None
     refs: tuple[str, ...] = ()
     only_old_classes: bool = False
-    flat: bool = False
-
-    @property
-    def split_folder(self) -> str:
-        """The folder of the split, relative to the run root, by which splits are looked up."""
-        return split_folder_of(self.seed, flat=self.flat)
 
     @property
     def key(self) -> str:
@@ -73,7 +68,7 @@ class PlannedRun:
 
     def _key_of(self, name: str) -> str:
         """The key of a run of the same seed."""
-        return name if self.flat else f"{self.seed}/{name}"
+        return f"{self.split_folder}/{name}".lstrip("/")
 
     def request(self, split: Split) -> RunRequest:
         """The request to train the run on a split; a run that has begun is resumed."""
@@ -88,20 +83,9 @@ class PlannedRun:
         ).resume_or_restart()
 
 
-def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
-    """Plan all runs of a study, seed after seed, each after its teachers.
-
-    Args:
-        study: the content of the study.
-        seeds: of the study, those to run.
-        flat: the runs of the only seed lie in the run root itself.
-    """
-    return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
-
-
-def split_folder_of(seed: int, *, flat: bool = False) -> str:
-    """The folder of a split, relative to the run root of its study; empty for the run root itself."""
-    return "" if flat else str(seed)
+def plan_study(study: Study, seeds: Sequence[int]) -> list[PlannedRun]:
+    """Plan all runs of a study, those of some of its seeds, seed after seed, each after its teachers."""
+    return [run for seed in seeds for run in _plan_seed(study, seed)]
 
 
 def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
@@ -127,27 +111,28 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     def with_seed(recipe: Recipe, offset: int) -> Recipe:
         return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
 
+    folder = study.folder_of(seed)
     # The old models of a seed differ in their recipes alone, and begin with the same weights.
     seeds_of_old = {model.run: model.seeds for model in study.file.old_models or ()}
     for name, recipe in study.old.items():
         if seed in (seeds_of_old.get(name) or (seed,)):
-            yield PlannedRun(seed, name, with_seed(recipe, OLD_SEED_OFFSET), only_old_classes=True)
+            yield PlannedRun(seed, folder, name, with_seed(recipe, OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
     runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
     references = [_choose_reference(update, study.updates[update.name]) for update in updates]
     # The reference bounds the error of what is tuned, whether it is a teacher or not.
     if REF in references or any(update.tune is not None for update in updates):
-        yield PlannedRun(seed, REF, with_seed(study.new, REF_SEED_OFFSET))
+        yield PlannedRun(seed, folder, REF, with_seed(study.new, REF_SEED_OFFSET))
     members_planned = False
     for update, reference in zip(updates, references, strict=True):
         # Members take long, so they come right before the first update that needs them.
         if reference == ENSEMBLE and not members_planned:
             members_planned = True
             for i, name in enumerate(members):
-                yield PlannedRun(seed, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
+                yield PlannedRun(seed, folder, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = with_seed(study.updates[update.name], 0)
-        yield PlannedRun(seed, update.name, recipe, OLD, runs_of_reference[reference])
+        yield PlannedRun(seed, folder, update.name, recipe, OLD, runs_of_reference[reference])
 
 
 def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,8 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_plan import PlannedRun, split_folder_of
+from mptctl.studies.study_file import Study
+from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
 from mptctl.teachers.source import names_of_references
 from mptctl.training.assemble import build_meta
@@ -46,9 +48,11 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     expected = wanted.request(seed, data_root)
     root = expected.pop("data_root")
     is_root_given = data_root is not None or wanted.data_root is not None
-    if is_root_given and root is not None and split.file.request.data_root is not None:
-        split = _with_pictures_in(root, split)
+    before = split.file.request.data_root
+    if is_root_given and root is not None and before is not None:
         expected["data_root"] = str(root)
+        with suppress(DataError):  # that folder has other pictures, which is said below
+            split = split if before == str(root) else relocate(split, root)
     differences = _differences(split.file.request, expected)
     if differences:
         raise CheckpointError(
@@ -56,16 +60,6 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
             "another --run-root"
         )
     return split
-
-
-def _with_pictures_in(root: Path, split: Split) -> Split:
-    """Return a split with its pictures in another folder; as it is where that folder has other pictures."""
-    if str(root) == split.file.request.data_root:
-        return split
-    try:
-        return relocate(split, root)
-    except DataError:
-        return split
 
 
 def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str]:
@@ -82,31 +76,29 @@ def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str
 
 
 def make_splits(
-    wanted: StudySplit,
+    study: Study,
     run_root: Path,
     seeds: Iterable[int],
     data_root: Path | None,
     progress: Progress = tell_nobody,
-    *,
-    flat: bool = False,
 ) -> dict[str, Split]:
     """Load the split of each seed, and make and write those that are missing.
 
     A split whose pictures have moved is written again, with their new folder.
 
     Args:
-        wanted: the split that the study describes.
+        study: describes the split.
         run_root: of the study.
         seeds: of the study.
         data_root, progress: as for `existing_split` and `make_split`, whose errors are raised.
-        flat: the split of the only seed lies in the run root itself.
 
     Returns:
-        The splits by their folders; see `split_folder_of`.
+        The splits by their folders, relative to the run root.
     """
+    wanted = study.file.split
     splits: dict[str, Split] = {}
     for seed in seeds:
-        folder = split_folder_of(seed, flat=flat)
+        folder = study.folder_of(seed)
         existing = existing_split(wanted, run_root / folder, seed, data_root)
         # The processes of runs read the file, so it has to say where the pictures are now.
         if existing is not None and existing.file != load_split(run_root / folder).file:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
-import secrets
 import shutil
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,18 +14,21 @@ from mptctl.errors import UsageError
 from mptctl.files import locked_folder, storage_error
 from mptctl.recipe import RuntimeRecipe
 
-# Names of the folders that `LogitFiles` makes. Only these and claims of ended processes are ever removed.
+# Names of the folders that `LogitFiles` makes. Only these are ever removed.
 _CACHE = re.compile(r"(old|ref)-[0-9a-f]{16}")
-_CLAIM = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.claim")
+# The file in such a folder that a process keeps locked while it may fill the cache; it holds the bytes at most.
+_CLAIM = "claim"
+# Descriptors of the claims of this process, which hold while they are open, by the folder of all caches.
+_own: dict[Path, list[int]] = {}
 
 
 class CacheBudget:
     """The disk space that a process may use in a cache folder.
 
-    `reserve` checks the needed space against the limit, and writes nothing. `evict` writes a claim and
-    removes caches that nobody has claimed. A claim is a file in the folder with the bytes that a process may
-    use. The process keeps its claim locked, by which others see that it is alive. No cache with the claim of
-    a living process is removed.
+    `reserve` checks the needed space against the limit, and writes nothing. `evict` claims each cache that
+    the process will fill, in place of its claims so far, and removes caches that nobody has claimed. A claim
+    is a locked file in the folder of the cache, by which others see that the process is alive, and the bytes
+    that the cache may come to. No cache with the claim of a living process is removed.
 
     Args:
         folder: of the cache.
@@ -72,28 +72,24 @@ class CacheBudget:
             )
         if self.folder.is_dir():
             with locked_folder(self.folder):
-                self._refuse_if_taken(_claims_of_others(self.folder))
+                self._claims()
 
     def evict(self) -> None:
         """Claim the reserved space, and remove caches until it is free; sets `is_open` to True.
 
-        Only caches that no living process has claimed are removed, those not written for longest first.
+        Only caches that no living process has claimed are removed, those not claimed or written for longest
+        first.
 
         Raises:
             UsageError: another process has claimed the space since `reserve`.
             StorageError: the folder cannot be written.
         """
         with locked_folder(self.folder):
-            others = _claims_of_others(self.folder)
-            self._refuse_if_taken(others)
-            _write_claim(self.folder, self._reserved)
+            claimed = self._claims()
+            for cache in self._reserved:
+                _claim(cache, claimed[cache.name])
             self.is_open = True
-            claimed = _merge_claims(others, self._reserved)
-            idle = {
-                path: _disk_use(path)
-                for path in self.folder.iterdir()
-                if path.name not in claimed and _CACHE.fullmatch(path.name) and not path.is_symlink()
-            }
+            idle = {path: _disk_use(path) for path in _caches(self.folder) if path.name not in claimed}
             total = sum(claimed.values()) + sum(use.size for use in idle.values())
             for path in sorted(idle, key=lambda path: idle[path].written):
                 if total <= self._runtime.cache_limit_gb * 1e9:
@@ -101,107 +97,58 @@ class CacheBudget:
                 shutil.rmtree(path, ignore_errors=True)
                 total -= idle[path].size
 
-    def _refuse_if_taken(self, others: dict[str, int]) -> None:
-        """Raise UsageError if the claims of others and the reserved space are above the limit together."""
-        together, limit = sum(_merge_claims(others, self._reserved).values()), self._runtime.cache_limit_gb
-        if together > limit * 1e9:
+    def _claims(self) -> dict[str, int]:
+        """Bytes by the name of each cache that other processes have claimed or this one has reserved.
+
+        Of several claims the largest counts, since runs fill a shared cache once. The caller has locked the
+        folder; what this process had claimed is given back.
+
+        Raises:
+            UsageError: the claims of others and the reserved space are above the limit together.
+        """
+        for claim in _own.pop(self.folder.resolve(), ()):
+            os.close(claim)
+        others = {path.name: size for path in _caches(self.folder) if (size := _claimed_by_others(path))}
+        together = others | {
+            path.name: max(size, others.get(path.name, 0)) for path, size in self._reserved.items()
+        }
+        limit = self._runtime.cache_limit_gb
+        if sum(together.values()) > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
                 f"{_format_bytes(sum(others.values()))} of {self.folder}, with this one it is "
-                f"{_format_bytes(together)}; raise it, wait for them, or train without the cache"
+                f"{_format_bytes(sum(together.values()))}; raise it, wait for them, or train without the cache"
             )
+        return together
 
 
-class _OwnClaim(NamedTuple):
-    """The claim of this process: descriptor of the locked file, and its path."""
-
-    file: int
-    path: Path
+def _caches(folder: Path) -> list[Path]:
+    """The folders of caches in the folder of all."""
+    return [path for path in folder.iterdir() if _CACHE.fullmatch(path.name) and not path.is_symlink()]
 
 
-# By cache folder.
-_own: dict[Path, _OwnClaim] = {}
-
-
-def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
-    """Write the claim of this process in place of its last one, and keep it locked until the process ends.
-
-    Args:
-        folder: of the cache; the caller has locked it.
-        claimed: bytes at most of each cache, by its folder.
-
-    Raises:
-        StorageError: the claim cannot be written.
-    """
-    content = json.dumps({path.name: size for path, size in claimed.items()}).encode()
-    key = folder.resolve()
-    if key in _own and not _is_at(*_own[key]):
-        os.close(_own.pop(key).file)  # somebody has removed or replaced the file
-    path = key / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}.claim"
+def _claim(cache: Path, size: int) -> None:
+    """Claim a cache until this process ends or claims others; StorageError if that cannot be written."""
     try:
-        if key not in _own:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            _own[key] = _OwnClaim(file, path)
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(_own[key].file, 0)
-        os.pwrite(_own[key].file, content, 0)
+        cache.mkdir(exist_ok=True)
+        file = os.open(cache / _CLAIM, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        _own.setdefault(cache.parent.resolve(), []).append(file)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_SH)
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(size).encode(), 0)
     except OSError as error:
-        raise storage_error(path, error) from error
+        raise storage_error(cache / _CLAIM, error) from error
 
 
-def _claims_of_others(folder: Path) -> dict[str, int]:
-    """Read the claims of other living processes, and remove those of ended ones.
-
-    The caller has locked the folder, so that no claim is read between its creation and its locking.
-
-    Returns:
-        By name of each claimed cache, the bytes of its largest claim, or its size on disk if that is larger.
-    """
-    claimed: dict[str, int] = {}
-    own = _own.get(folder.resolve())
-    for path in folder.iterdir():
-        if not _CLAIM.fullmatch(path.name) or (own is not None and _is_at(own.file, path)):
-            continue
+def _claimed_by_others(cache: Path) -> int:
+    """The bytes that another living process may fill a cache to, or has; 0 where none has claimed it."""
+    with suppress(OSError, ValueError), open(cache / _CLAIM, "r+b") as file:
         try:
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)  # no lock: its process has ended
-        except BlockingIOError:  # locked: its process is alive
-            for name, size in _read_claim(file).items():
-                claimed[name] = max(claimed.get(name, 0), size)
-        except OSError:
-            continue
-        finally:
-            os.close(file)
-    return {name: max(size, _disk_use(folder / name).size) for name, size in claimed.items()}
-
-
-def _read_claim(file: int) -> dict[str, int]:
-    """Read bytes by name of the cache from an open claim; {} if it is damaged."""
-    try:
-        # 1 MB is far more than the claim of a run's few caches takes.
-        claims: dict[str, int] = json.loads(os.pread(file, 1 << 20, 0))
-        return {name: int(size) for name, size in claims.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
-
-
-def _is_at(file: int, path: Path) -> bool:
-    """Tell whether a path still leads to an open file."""
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except OSError:
-        return False
-
-
-def _merge_claims(others: dict[str, int], own: dict[Path, int]) -> dict[str, int]:
-    """Return bytes by name of the cache: the larger claim of two, since runs fill a shared cache once."""
-    own_by_name = {path.name: size for path, size in own.items()}
-    return {name: max(others.get(name, 0), own_by_name.get(name, 0)) for name in {*others, *own_by_name}}
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # locked: a process is alive that has claimed it
+            return max(int(file.read()), _disk_use(cache).size)
+    return 0
 
 
 class _DiskUse(NamedTuple):

@@ -55,16 +55,10 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
 
     def report(self) -> TuneReport:
         """The report of the search as it stands, with the choice among the trials so far."""
-        trials = list(self._trials.values())
-        choice = choose(trials, self._report.reference.val_error, self._report.budget)
-        checked = []
-        for trial in trials:
-            check = choice.checks[trial.name]
-            update = {"within_bound": check.within, "nfr_at_most": check.nfr_at_most}
-            checked.append(trial.model_copy(update=update))
+        choice = choose(list(self._trials.values()), self._report.reference.val_error, self._report.budget)
         return self._report.model_copy(
             update={
-                "trials": checked,
+                "trials": choice.trials,
                 "front": choice.front,
                 "choice": choice.ranked[0] if choice.ranked else None,
                 "seconds": round(time.monotonic() - self._started, 3),
@@ -81,57 +75,50 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         """Note that a process began or resumed a trial."""
         name = self._name(trial)
         self._before[name] = self._trials[name].seconds
-        if self._trials[name].status != "done":
-            self._update(name, status="running", error=None)
-        self.write()
+        self._set_status(name, "running", error=None)
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """Note that a trial finished an epoch, came to its end, or failed; ``trials.json`` is not written."""
         name = self._name(trial)
-        seconds = round(self._before[name] + result["seconds"], 3)
+        changes: dict[str, Any] = {"seconds": round(self._before[name] + result["seconds"], 3)}
         if result.get("error") is not None:
-            self._update(name, status="failed", error=result["error"], seconds=seconds)
+            changes |= {"status": "failed", "error": result["error"]}
         else:
             finished = result["finished"]
-            self._update(
-                name,
-                status="done" if finished else "running",
-                seconds=seconds,
-                epoch=self._report.epochs if finished else result["epoch"],
-                val_error=rate(result["errors"], self._report.samples),
-                val_nfr=rate(result["flips"], self._report.samples_old),
-            )
+            changes |= {
+                "status": "done" if finished else "running",
+                "epoch": self._report.epochs if finished else result["epoch"],
+                "val_error": rate(result["errors"], self._report.samples),
+                "val_nfr": rate(result["flips"], self._report.samples_old),
+            }
+        self._trials[name] = self._trials[name].model_copy(update=changes)
         self._on_update(self.report())
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Note that the process of a trial has ended; a trial that is not at its end was stopped early."""
         name = self._name(trial)
-        if self._trials[name].status == "running":
-            self._update(name, status="stopped")
-        self.write()
+        status = self._trials[name].status
+        self._set_status(name, "stopped" if status == "running" else status)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Note that a process died, and that another one will resume its trial."""
         name = self._name(trial)
-        if self._trials[name].status != "done":
-            self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
-        self.write()
+        self._set_status(name, "waiting", restarts=self._trials[name].restarts + 1)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Note that the process of a trial died too often, and that the trial has failed."""
         error = trial.get_pickled_error()
         reason = "unknown" if error is None else first_line(error)[:300]
-        name = self._name(trial)
-        if self._trials[name].status != "done":
-            self._update(name, status="failed", error=f"its process died: {reason}")
-        self.write()
+        self._set_status(self._name(trial), "failed", error=f"its process died: {reason}")
 
     def _name(self, trial: Any) -> str:
         """The name of a trial of Ray's; a new one, which a searcher proposed, is put on the board."""
         return self.add(self._plan.settings(trial.config))
 
-    def _update(self, name: str, *, status: Status, **changes: Any) -> None:
-        """Change the status and further fields of a trial."""
-        self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})
+    def _set_status(self, name: str, status: Status, **changes: Any) -> None:
+        """Change the status and further fields of a trial unless it is done, and write ``trials.json``."""
+        if self._trials[name].status != "done":
+            self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})
+        self.write()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,44 +11,22 @@ from mptctl.evaluation.bias.choice import Budget, near_least_warning
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import upper_bounds
-from mptctl.tune.space import k_of, series_key
+from mptctl.tune.space import K, series_key
 from mptctl.tune.tune_report import Trial
 
 
-@dataclass(frozen=True)
-class BudgetCheck:
-    """The check of a trial against the budget.
-
-    Attributes:
-        within: the trial is shown to keep the budget; None while that is not known.
-        nfr_at_most: with a limit on NFR, the upper end of the exact interval of the trial's NFR, a fraction;
-            None before its first epoch, and where no validation sample is of an old class.
-    """
-
-    within: bool | None
-    nfr_at_most: float | None = None
-
-
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The ranking of a table of trials.
 
     Attributes:
         ranked: names of the trials that may be chosen, the best first.
         front: names of the finished trials that no other one beats in both NFR and error, lowest error first.
-        checks: of each trial against the budget, by its name.
+        trials: all, each checked against the budget (`within_bound` and `nfr_at_most`).
     """
 
     ranked: list[str]
     front: list[str]
-    checks: dict[str, BudgetCheck]
-
-
-class _Counts(NamedTuple):
-    """Flips and errors of a finished trial on the validation samples."""
-
-    flips: float
-    errors: float
+    trials: list[Trial]
 
 
 def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
@@ -64,29 +41,27 @@ def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
         reference: validation error of the reference.
         budget: that the chosen trial has to keep.
     """
+    # Errors and flips of each.
     finished = {
-        trial.name: _Counts(trial.val_nfr.count, trial.val_error.count)
+        trial.name: (trial.val_error.count, trial.val_nfr.count)
         for trial in trials
         if trial.status == "done" and trial.val_error and trial.val_nfr and trial.val_nfr.value is not None
     }
-
-    def by_flips(name: str) -> tuple[float, float]:
-        return finished[name].flips, finished[name].errors
-
-    def by_errors(name: str) -> tuple[float, float]:
-        return finished[name].errors, finished[name].flips
-
     if budget.max_nfr is None:
-        checks, order = _check_errors(trials, reference, budget), by_flips
+        checked, order = _check_errors(trials, reference, budget), lambda name: finished[name][::-1]
     else:
-        checks, order = check_series(trials, budget), by_errors
-    within = [name for name in finished if checks[name].within]
+        checked, order = check_series(trials, budget), finished.__getitem__
     front = [
         name
-        for name, counts in finished.items()
-        if not any(_beats(other, counts) for other in finished.values())
+        for name, one in finished.items()
+        if not any(each != one and each[0] <= one[0] and each[1] <= one[1] for each in finished.values())
     ]
-    return Choice(sorted(within, key=order), sorted(front, key=by_errors), checks)
+    within = [name for name in finished if checked[name].within_bound]
+    return Choice(
+        sorted(within, key=order),
+        sorted(front, key=finished.__getitem__),
+        [checked[trial.name] for trial in trials],
+    )
 
 
 def within_bound(error: Rate, reference: Rate, max_er_increase: float) -> bool:
@@ -108,7 +83,7 @@ def objective(error: Rate, nfr: Rate, reference: Rate, max_er_increase: float | 
     return 1.0 + (error.value or 0.0)
 
 
-def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, BudgetCheck]:
+def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, Trial]:
     """Check each trial against a limit on NFR, so that all checks together have the budget's confidence.
 
     Trials that differ in k alone are a series. A series is tested from its largest k down, until a trial does
@@ -120,19 +95,26 @@ def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, BudgetChe
     Args:
         trials: all trials, also those that wait.
         budget: with a limit on NFR.
+
+    Returns:
+        The checked trials by their names.
     """
     series = series_of(trials)
-    level = budget.level(series=max(1, len(series)))
-    checks = {}
+    level, limit = budget.level(series=max(1, len(series))), (budget.max_nfr or 0.0) + ROUNDING
+    checked = {}
     for members in series:
         # Of all trials of the series so far; None: not known yet.
         all_within: bool | None = True
-        for trial in sorted(members, key=lambda member: -k_of(member.settings)):
-            bound = _upper_bound(trial, level)
-            if all_within:
-                all_within = _keeps(trial, bound, budget)
-            checks[trial.name] = BudgetCheck(all_within, bound)
-    return checks
+        for trial in sorted(members, key=lambda member: -float(member.settings.get(K, 0.0))):
+            nfr, bound = trial.val_nfr, None
+            if nfr is not None and nfr.of:
+                bound = float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
+            if all_within and trial.status in ("waiting", "running"):
+                all_within = None
+            elif all_within:
+                all_within = trial.status == "done" and bound is not None and bound <= limit
+            checked[trial.name] = _checked(trial, all_within, bound)
+    return checked
 
 
 def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
@@ -156,32 +138,16 @@ def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
     return near_least_warning(budget.max_nfr, least, int(rates[0].of), level, "a trial", "search larger k")
 
 
-def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, BudgetCheck]:
-    """Check each trial against a limit on the increase of the error."""
+def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, Trial]:
+    """Check each trial against a limit on the increase of the error; returned by their names."""
     increase = budget.max_er_increase or 0.0
-    checks = {}
+    checked = {}
     for trial in trials:
-        error = trial.val_error
-        checks[trial.name] = BudgetCheck(None if error is None else within_bound(error, reference, increase))
-    return checks
+        within = None if trial.val_error is None else within_bound(trial.val_error, reference, increase)
+        checked[trial.name] = _checked(trial, within, None)
+    return checked
 
 
-def _upper_bound(trial: Trial, level: float) -> float | None:
-    """The upper end of the exact interval of a trial's NFR at a level; None where the NFR is not defined."""
-    nfr = trial.val_nfr
-    if nfr is None or not nfr.of:
-        return None
-    return float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
-
-
-def _keeps(trial: Trial, bound: float | None, budget: Budget) -> bool | None:
-    """Tells whether a trial is done and its upper bound within the limit on NFR; None while it goes on."""
-    if trial.status in ("waiting", "running"):
-        return None
-    limit = budget.max_nfr
-    return trial.status == "done" and bound is not None and limit is not None and bound <= limit + ROUNDING
-
-
-def _beats(one: _Counts, other: _Counts) -> bool:
-    """Tells whether one trial has at most the other's flips and errors, and fewer of one of them."""
-    return one != other and one.flips <= other.flips and one.errors <= other.errors
+def _checked(trial: Trial, within: bool | None, nfr_at_most: float | None) -> Trial:
+    """The trial with what a check has found."""
+    return trial.model_copy(update={"within_bound": within, "nfr_at_most": nfr_at_most})

@@ -1,4 +1,4 @@
-"""The start of a search: check the first trial, measure the reference, and read an earlier search."""
+"""The start of a search: its dry run, the first trial checked, the reference, and an earlier search."""
 
 from __future__ import annotations
 
@@ -7,23 +7,27 @@ from contextlib import closing
 from pathlib import Path
 
 import torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError, one_line
 from mptctl.evaluation.statistics import rate
+from mptctl.files import Model
 from mptctl.machine.device import choose_device
+from mptctl.models.lock import refuse_unusable
 from mptctl.names import Progress, Role
 from mptctl.recipe import differences, list_changeable_keys
 from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.teachers.ensemble import Teachers
 from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
+from mptctl.training.dry_run import DryRun
+from mptctl.training.dry_run import dry_run as dry_run_of_run
 from mptctl.training.request import RunRequest
-from mptctl.tune.request import TuneRequest
+from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import complete_settings
-from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
+from mptctl.tune.tune_report import SEARCH, TRIALS_NAME, Reference, TuneReport
 
 
 def measure_baseline(
@@ -177,3 +181,35 @@ def _describe_changes(earlier: TuneReport, report: TuneReport) -> list[str]:
         if was != is_now:
             changes.append(f"{key}: {str(was)[:40]} -> {str(is_now)[:40]}")
     return changes
+
+
+class TuneDryRun(Model):
+    """The object that ``tune --dry-run --json`` prints."""
+
+    trials: int = Field(description="how many")
+    names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")
+    cpus_per_trial: int = Field(description="CPU cores of a trial")
+    gpus_per_trial: float = Field(description="GPUs of a trial; may be a fraction")
+    first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
+
+
+def dry_run(request: TuneRequest, recipe_name: str) -> TuneDryRun:
+    """Plan a search of a recipe by that name, and its first trial.
+
+    All that the search needs is checked, but for its pictures; nothing is written.
+
+    Raises:
+        MptctlError: the search, or its first trial, could not start.
+    """
+    points = checked_points(request)
+    refuse_unusable(request.folder, SEARCH, request.existing)
+    if request.resume:
+        read_earlier(request.folder)
+    first = dry_run_of_run(first_run(request, points), recipe_name)
+    return TuneDryRun(
+        trials=request.trials if points is None else len(points),
+        names=None if points is None else [name_of(point) for point in points],
+        cpus_per_trial=request.cpus_per_trial,
+        gpus_per_trial=request.gpus_per_trial,
+        first=first,
+    )

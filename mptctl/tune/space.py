@@ -10,7 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import mpt_method
 from mptctl.names import Distance
 from mptctl.recipe import Recipe
-from mptctl.recipe.search import Axis, TrialSettings, Value, parse_key_axis, rounded
+from mptctl.recipe.search import Axis, TrialSettings, Value, parse_key_axis
 
 METHOD, K = "method.name", "method.k"
 # Around the paper's best values, 1.5 (ImageNet) and 4 (CIFAR-100), with 0 for no bias at all.
@@ -50,16 +50,6 @@ def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
     return {METHOD: base.method.name, **point}
 
 
-def rounded_point(point: TrialSettings) -> TrialSettings:
-    """A point that Optuna proposed, with its numbers rounded as `rounded` does."""
-    return {name: value if isinstance(value, str) else rounded(value) for name, value in point.items()}
-
-
 def series_key(settings: TrialSettings) -> tuple[tuple[str, Value], ...]:
     """All settings but k, which the trials of a series share; see `mptctl.tune.choice.check_series`."""
     return tuple((name, value) for name, value in settings.items() if name != K)
-
-
-def k_of(settings: TrialSettings) -> float:
-    """The k of a trial; 0 where k is not searched."""
-    return float(settings.get(K, 0.0))

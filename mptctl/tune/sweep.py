@@ -19,7 +19,6 @@ from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.names import Progress
 from mptctl.recipe.search import TrialSettings, name_of, recipe_at
-from mptctl.tune.choice import choose
 from mptctl.tune.prepare import measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.tune_report import (
@@ -69,10 +68,9 @@ def sweep(
 
 def _write_choice(request: TuneRequest, report: TuneReport) -> TuneReport:
     """Write ``best.yaml`` if a trial can be chosen; return the report with its path."""
-    ranked = choose(report.trials, report.reference.val_error, report.budget).ranked
-    if not ranked:
+    if report.choice is None:
         return report
-    chosen, best = report.trial(ranked[0]), request.folder / BEST_NAME
+    chosen, best = report.trial(report.choice), request.folder / BEST_NAME
     recipe = recipe_at(request.recipe, chosen.settings)
     write_atomically(best, (_headline(chosen, len(report.trials)) + recipe.to_yaml()).encode())
     return report.model_copy(update={"best_recipe": str(best)})

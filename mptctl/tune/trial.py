@@ -18,12 +18,12 @@ from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.recipe.search import TrialSettings, name_of, recipe_at
+from mptctl.recipe.search import TrialSettings, name_of, recipe_at, rounded
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train_unfinished, write_traceback
 from mptctl.tune.choice import objective
-from mptctl.tune.space import complete_settings, rounded_point
+from mptctl.tune.space import complete_settings
 from mptctl.tune.tune_report import ERROR_NAME
 
 # The figures that a failed trial reports to Ray, worse than those of any other trial.
@@ -61,7 +61,9 @@ class TrialPlan:
 
     def settings(self, config: dict[str, Any]) -> TrialSettings:
         """The complete settings of a trial, from Ray's ``config``: listed, or Optuna's."""
-        point = config["point"] if "point" in config else rounded_point(config)
+        if "point" in config:
+            return complete_settings(self.recipe, config["point"])
+        point = {key: each if isinstance(each, str) else rounded(each) for key, each in config.items()}
         return complete_settings(self.recipe, point)
 
     def request(self, settings: TrialSettings) -> RunRequest:

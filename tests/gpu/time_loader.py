@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from mptctl.bench.loader import generate_pictures, repeat_pictures
 from mptctl.bench.runners import our_stream
-from mptctl.bench.sources import find_pictures, repeat_pictures
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.sources import read_source
 from mptctl.data.split import Split
@@ -55,7 +55,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=4, help="of one: threads of the loader")
     given = parser.parse_args()
     with scratch_folder() as scratch:
-        folder = find_pictures(given.data_root, scratch / "data", lambda line: print(line, file=sys.stderr))
+        folder = given.data_root or scratch / "data"
+        if given.data_root is None:
+            generate_pictures(folder)
         manifest = read_source("imagefolder", folder, needs_test=False).manifest
         split = repeat_pictures(manifest, PICTURES, scratch)
         if given.what == "one":

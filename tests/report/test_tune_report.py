@@ -41,16 +41,11 @@ def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes
 
 def report(trials: list[Trial], budget: Budget = Budget(max_er_increase=0.005)) -> TuneReport:
     choice = choose(trials, REFERENCE, budget)
-    trials = [
-        t.model_copy(update={"within_bound": check.within, "nfr_at_most": check.nfr_at_most})
-        for t in trials
-        for check in [choice.checks[t.name]]
-    ]
     return TuneReport(
         sampler="grid", axes=[], asha=False, epochs=10, max_er_increase=budget.max_er_increase, max_nfr=budget.max_nfr,
         confidence=None if budget.max_nfr is None else budget.confidence, samples=5000, samples_old=2500,
         reference=Reference(runs=["runs/ref/best.pt"], val_error=REFERENCE), recipe=Recipe(), split_fingerprint="0",
-        teachers={}, trials=trials, front=choice.front, choice=choice.ranked[0] if choice.ranked else None,
+        teachers={}, trials=choice.trials, front=choice.front, choice=choice.ranked[0] if choice.ranked else None,
         best_recipe=None,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,12 @@ def study(
     rows = {"updates": list(updates), "ensemble": ensemble, "old_models": old_models}
     file = StudyFile.model_validate(content | rows)
     return with_recipes("hand", file, "study hand")
+
+
+def of(split: StudySplit) -> Study:
+    """A study of a split."""
+    any_study = study("pct-kl")
+    return replace(any_study, file=any_study.file.model_copy(update={"split": split}))
 
 
 ELODI = {"method": "elodi", "ref": "ensemble"}
@@ -194,16 +201,16 @@ def test_runs_share_cores_and_on_one_machine_alone_gpus(
 def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:
     wanted = StudySplit(source="imagefolder", val_fraction=0.2)
     root = tmp_path / "study"
-    before = make_splits(wanted, root, [1], own_folder)
+    before = make_splits(of(wanted), root, [1], own_folder)
     moved = Path(shutil.move(own_folder, tmp_path / "elsewhere"))
-    after = make_splits(wanted, root, [1], moved)
+    after = make_splits(of(wanted), root, [1], moved)
     assert list(after) == list(before)
     (place,) = after
     assert load_split(root / place).file.request.data_root == str(moved)
     assert load_split(root / place).fingerprint == before[place].fingerprint
     min(moved.rglob("*.jpg")).unlink()
     with pytest.raises(CheckpointError, match=r"is another split than the study's \(data_root: "):
-        make_splits(wanted, root, [1], Path(shutil.move(moved, tmp_path / "third")))
+        make_splits(of(wanted), root, [1], Path(shutil.move(moved, tmp_path / "third")))
 
 
 def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Path) -> None:
@@ -219,7 +226,7 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
         source=str(tmp_path / "photos.csv"), column={"label": "class"}, old_classes=str(tmp_path / "old.txt"),
         test_fraction=0.2, val_fraction=0.2, group="patient",
     )  # fmt: skip
-    made = make_splits(wanted, tmp_path / "runs", [1, 2], None)
+    made = make_splits(of(wanted), tmp_path / "runs", [1, 2], None)
     for seed, split in zip((1, 2), made.values(), strict=True):
         assert (split.classes.names, split.classes.num_old) == (("c", "b", "a"), 2)
         parts = [
@@ -229,7 +236,7 @@ def test_a_study_takes_a_table_with_old_classes_by_file_and_groups(tmp_path: Pat
         assert all(parts) and not parts[0] & parts[1] and not (parts[0] | parts[1]) & parts[2]
         assert split.file.request.seed == seed
     assert made["1"].fingerprint != made["2"].fingerprint
-    again = make_splits(wanted, tmp_path / "runs", [1], None)
+    again = make_splits(of(wanted), tmp_path / "runs", [1], None)
     assert again["1"].fingerprint == made["1"].fingerprint
     for change, said in (
         ({"group": None}, "group: patient -> None"),

@@ -150,7 +150,7 @@ def undisturbed(folder: Path) -> dict[str, Any]:
     """The table of the same study, its runs trained in this process one after the other."""
     study = load_study(str(folder / "small.yaml"))
     root = folder / "alone"
-    splits = make_splits(study.file.split, root, [SEED], None)
+    splits = make_splits(study, root, [SEED], None)
     updates = []
     for planned in plan_study(study, [SEED]):
         run, split = on_machine(planned, 1, "cpu"), splits[planned.split_folder]

@@ -24,7 +24,7 @@ def trial(
 
 
 def within(table: list[Trial], budget: Budget) -> dict[str, bool | None]:
-    return {name: check.within for name, check in check_series(table, budget).items()}
+    return {name: check.within_bound for name, check in check_series(table, budget).items()}
 
 
 def test_the_bound_is_exact_and_the_walk_ends_at_the_first_that_fails() -> None:
@@ -33,7 +33,7 @@ def test_the_bound_is_exact_and_the_walk_ends_at_the_first_that_fails() -> None:
     # None of 40 flips: the bound is the rate at which that comes up one time in forty, 1 - 0.025 ** (1 / 40) = 8.81 %.
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.025 ** (1 / 40))
     # k = 2 fails, so that k = 1 is not reached, though its own bound is low enough.
-    assert {name: each.within for name, each in kept.items()} == {
+    assert {name: each.within_bound for name, each in kept.items()} == {
         "k0": False, "k1": False, "k2": False, "k4": True, "k8": True,
     }  # fmt: skip
 
@@ -50,7 +50,12 @@ def test_each_of_several_series_has_its_part_of_the_error() -> None:
     table = [trial(2, 0), trial(4, 0), trial(2, 0, lr=0.1), trial(4, 9, lr=0.1)]
     kept = check_series(table, Budget(max_nfr=0.105))
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.0125 ** (1 / 40))  # 10.4 %
-    assert [kept[name].within for name in ("k2", "k4", "k2-lr0.1", "k4-lr0.1")] == [True, True, False, False]
+    assert [kept[name].within_bound for name in ("k2", "k4", "k2-lr0.1", "k4-lr0.1")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_each_epoch_that_could_have_been_the_best_has_its_part_of_the_error() -> None:

@@ -16,7 +16,7 @@ FEW_SHOT = {
     "--json": "inference.few_shot:FewShotReport",
     "--json --analysis": "inference.discriminability:DiscriminabilityReport",
 }
-TUNE = {"--json": "tune.tune_report:TuneReport", "--dry-run --json": "tune.dry_run:TuneDryRun"}
+TUNE = {"--json": "tune.tune_report:TuneReport", "--dry-run --json": "tune.prepare:TuneDryRun"}
 
 
 @job("data.listing.requests:SplitSettings", "split:split_pictures", "data.split_summary:SplitSummary")

@@ -15,7 +15,6 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
-from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.study_file import REF, TRIALS, Study
 from mptctl.studies.study_plan import PlannedRun, plan_study
 from mptctl.studies.tuning.record import TunedTrial, Tuning
@@ -36,7 +35,7 @@ class PlannedTrial:
     run: PlannedRun
 
 
-def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedTrial]:
+def plan_trials(study: Study, seed: int) -> list[PlannedTrial]:
     """Plan the trials of all rows that are tuned, on one seed; as many for each as its row says.
 
     Raises:
@@ -44,7 +43,7 @@ def plan_trials(study: Study, seed: int, *, flat: bool = False) -> list[PlannedT
     """
     tuned = {row.name: row.tune for row in study.file.updates if row.tune is not None}
     trials = []
-    for update in plan_study(study, [seed], flat=flat):
+    for update in plan_study(study, [seed]):
         if update.name not in tuned:
             continue
         tune = tuned[update.name]
@@ -111,9 +110,7 @@ def _work(folders: Sequence[Path]) -> float | None:
     total = 0.0
     for folder in folders:
         meta = load_checkpoint(RunDir(folder).best).meta
-        beside = folder.parent  # teachers lie beside the folder of trials
-        teachers = {name: find_by_digest(digest, beside) for name, digest in meta.teachers.items()}
-        work = count_run(folder, meta, teachers)
+        work = count_run(folder, meta, beside=folder.parent)  # teachers lie beside the folder of trials
         if work.own is None or work.asked is None:
             return None
         total += work.own + work.asked
