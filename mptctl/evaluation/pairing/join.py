@@ -65,31 +65,27 @@ class Pairing:
 
     def with_ids(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> pa.Table:
         """`id`, as text, and `number` of some samples, as `by_id` has them."""
-        end = "" if limit is None else f" LIMIT {limit}"
+        order = "ORDER BY 1" if limit is None else f"ORDER BY 1 LIMIT {limit}"
         if self.rows:
             wanted = {"number": np.asarray(numbers, dtype=np.int64)}
-            return self._find(wanted, f"JOIN {{}} AS v ON s.number = v.number ORDER BY 1{end}")
+            return self._find(wanted, "JOIN", f"ON s.number = v.number {order}")
         # The first model's table stands in the order of the numbers: a fifth of the time of a join by them.
         is_wanted = np.zeros(len(self), dtype=np.int32)
         is_wanted[numbers] = 1
-        return self._find(
-            {"wanted": is_wanted}, f"POSITIONAL JOIN {{}} AS v WHERE wanted = 1 ORDER BY 1{end}"
-        )
+        return self._find({"wanted": is_wanted}, "POSITIONAL JOIN", f"WHERE wanted = 1 {order}")
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """The numbers of the samples with some ids; an id that no sample has is left out."""
-        return _by_id(
-            self._find({"name": list(dict.fromkeys(ids))}, "JOIN {} AS v ON s.id::VARCHAR = v.name")
-        )
+        return _by_id(self._find({"name": list(dict.fromkeys(ids))}, "JOIN", "ON s.id::VARCHAR = v.name"))
 
     def _find(
-        self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], joined: str
+        self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], join: str, rest: str
     ) -> pa.Table:
-        """`id` and `number` of the samples `s` that SQL joins with a table, for which {} stands there."""
+        """`id` and `number` of the samples `s` that are joined with columns `v`; join and rest are SQL."""
         work = current()
         view = work.register(wanted)
         found = work.table(
-            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {joined.format(view)}"
+            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {join} {view} AS v {rest}"
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return found
@@ -137,7 +133,9 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
     answers = {role: np.empty(n, dtype=kind) for role in models}
     rows = {role: np.empty(n, dtype=np.int64) for role in scored}
     other_labels: dict[str, list[tuple[NDArray[Any], Codes]]] = {role: [] for role in others}
-    wanted = {role: ["pred", *["row"] * (role in scored), *["label"] * has_labels] for role in models}
+    wanted = {role: ["pred", "label"] if has_labels else ["pred"] for role in models}
+    for role in scored:
+        wanted[role].append("row")
     for batch in _join_one_to_one(models, relations, wanted):
         numbers = batch["number"]
         for role in models:
@@ -146,7 +144,8 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
             rows[role][numbers] = batch[f"row_{role}"]
         if not has_labels:
             continue
-        truth[numbers] = labels = code_of_label[base][batch[f"label_{base}"]]
+        labels = code_of_label[base][batch[f"label_{base}"]]
+        truth[numbers] = labels
         for role in others:
             own_labels = code_of_label[role][batch[f"label_{role}"]]
             differs = own_labels != labels
@@ -212,7 +211,8 @@ def _join_one_to_one(
         DataError: ids are repeated, missing or extra.
     """
     base, *others = models
-    n, joined, is_whole = len(models[base]), 0, True
+    n = len(models[base])
+    joined = 0
     columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in wanted[role]]
     sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
     query = f"SELECT {base}.number, {', '.join(columns)} FROM {relations[base]} AS {base}{sides}"
@@ -223,12 +223,12 @@ def _join_one_to_one(
             joined += len(batch)
             # Of tables of n rows, a full join has n rows only if it is one to one, and so no empty cells. It
             # is not read any further: one id in very many rows would never end.
-            is_whole = joined <= n and not any(column.null_count for column in batch.columns)
-            if not is_whole:
+            if joined > n or any(column.null_count for column in batch.columns):
                 break
             yield dict(zip(batch.schema.names, map(integers, batch.columns), strict=True))
-    if not is_whole:
-        raise _error_of_ids(models, relations)
+        else:
+            return
+    raise _error_of_ids(models, relations)
 
 
 def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:

@@ -142,7 +142,9 @@ def _contradictions(
         named_by: the flag or key that gives them.
     """
     own = frozenset(old.classes or ())
-    more, fewer = sorted(chosen - own), sorted((own if labels is None else own & labels) - chosen)
+    more = sorted(chosen - own)
+    expected = own if labels is None else own & labels
+    fewer = sorted(expected - chosen)
     parts = [f"has {first(more)}, which OLD does not know"] if more else []
     parts += [f"leaves out {first(fewer)}, which OLD knows"] if fewer else []
     if not parts:

@@ -40,7 +40,8 @@ def column(frame: Any, name: str | int, argument: str) -> Any:
     Raises:
         UsageError: the frame has no such column, or several.
     """
-    names, name = column_names(frame), str(name)
+    names = column_names(frame)
+    name = str(name)
     if name not in names:
         raise no_column(name, names, argument)
     if names.count(name) > 1:

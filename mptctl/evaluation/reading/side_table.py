@@ -37,23 +37,21 @@ class SideTable:
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, work = path, current()
-        self.relation, self._cells = work.name(), [f"s{i}" for i in range(len(columns))]
-        as_text = ", ".join(
-            ["id::VARCHAR AS id", *(f"coalesce({s}::VARCHAR, '') AS {s}" for s in self._cells)]
-        )
+        work = current()
+        self.path = path
+        self.relation = work.name()
+        self._cells = [f"s{i}" for i in range(len(columns))]
+        cells_as_text = [f"coalesce({cell}::VARCHAR, '') AS {cell}" for cell in self._cells]
+        as_text = ", ".join(["id::VARCHAR AS id", *cells_as_text])
         for part in find_parts(path, COLUMNS):
             start = 0
             with explaining(part), closing(form_of(part).batches(part, ["id", *columns])) as batches:
                 for batch in batches:
-                    cells = [
-                        as_labels(batch["id"], "id", str(part), start),
-                        *(batch[column] for column in columns),
-                    ]
-                    work.append(
-                        self.relation, pa.Table.from_arrays(cells, names=["id", *self._cells]), as_text
-                    )
-                    start += len(cells[0])
+                    ids = as_labels(batch["id"], "id", str(part), start)
+                    cells = [ids, *(batch[column] for column in columns)]
+                    rows = pa.Table.from_arrays(cells, names=["id", *self._cells])
+                    work.append(self.relation, rows, as_text)
+                    start += len(rows)
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
         repeated = work.fetch(
             f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
@@ -84,7 +82,8 @@ class SideTable:
         )
         if len(joined) < n:
             self._refuse_lacking(samples)
-        numbers, found = integers(joined["number"].combine_chunks()), []
+        numbers = integers(joined["number"].combine_chunks())
+        found = []
         for cell in self._cells:
             coded = joined[cell].combine_chunks().dictionary_encode()
             codes = np.empty(n, dtype=np.int32)

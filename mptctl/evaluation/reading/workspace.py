@@ -240,10 +240,11 @@ def free_memory() -> int:
     Where the system does not say what is available, half of the machine's memory counts as free.
     """
     page = os.sysconf("SC_PAGE_SIZE")
-    free = [os.sysconf("SC_PHYS_PAGES") * page // 2]
+    available = os.sysconf("SC_PHYS_PAGES") * page // 2
     for line in read_system_text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
-            free = [int(line.split()[1]) * 1024]
+            available = int(line.split()[1]) * 1024
+    free = [available]
     in_group = free_group_memory()
     if in_group is not None:
         free.append(in_group)
