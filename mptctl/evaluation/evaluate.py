@@ -8,13 +8,7 @@ from datetime import date
 
 from mptctl.errors import DataError, option
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, ErrorDifference, FlippedSample, FlipReport
-from mptctl.evaluation.flips import (
-    destinations,
-    flip_rates,
-    flips_by_class,
-    flips_by_pair,
-    worst_flips,
-)
+from mptctl.evaluation.flips import destinations, flip_rates, flips_by_class, flips_by_pair, worst_flips
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, refuse_unknown_classes
@@ -78,11 +72,7 @@ class ComparisonRequest:
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
 
-def compare(
-    old: Predictions,
-    new: Predictions,
-    request: ComparisonRequest | None = None,
-) -> FlipReport:
+def compare(old: Predictions, new: Predictions, request: ComparisonRequest | None = None) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
 
     Args:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.flip_report import (
-    ClassRow,
-    Destinations,
-    FlippedSample,
-    PairRow,
-)
+from mptctl.evaluation.flip_report import ClassRow, Destinations, FlippedSample, PairRow
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from mptctl.errors import encodable
 from mptctl.evaluation.calibration.bins import calibrate
-from mptctl.evaluation.flip_report import (
-    Errors,
-    ModelSummary,
-)
+from mptctl.evaluation.flip_report import Errors, ModelSummary
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.statistics import rate
 

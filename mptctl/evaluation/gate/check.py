@@ -154,9 +154,12 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     value = kind.value(counts, flips - waived)
     answer, interval = _decide_rate(kind, counts, flips, limits, limit)
     needs_waivers = False
-    # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
-    if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, limits, limit)[0] == "pass":
-        answer, interval, needs_waivers = "pass", None, True
+    if waived and answer != "pass":
+        answer_without_waived, _ = _decide_rate(kind, counts, flips - waived, limits, limit)
+        needs_waivers = answer_without_waived == "pass"
+    if needs_waivers:
+        # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
+        answer, interval = "pass", None
     more = None
     if answer == "undecided" and level is not None and limits.looks == "once":
         more = more_samples(counts, flips, kind, level, limit)
@@ -246,15 +249,18 @@ class _WordedLimit:
             more: more samples that would decide; None where no number would.
             needs_waivers: the limit is kept without the waived flips alone.
         """
-        level, remarks = self.scope.limits.confidence, list[str]()
+        level = self.scope.limits.confidence
+        remarks = []
         if self.waived:
             remarks.append(f"{self.flips:,} flips counted, {self.waived:,} waived")
         if interval is not None and level is not None:
             remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
         value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
-        shown = f"{self.kind.title}{self.of} {value}" + (f" ({'; '.join(remarks)})" if remarks else "")
+        in_parentheses = f" ({'; '.join(remarks)})" if remarks else ""
         verb = "is not defined here, which does not keep" if self.value is None else VERBS[answer]
-        sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
+        sentence = (
+            f"{self.kind.title}{self.of} {value}{in_parentheses} {verb} the limit of {self.limit_with_unit}"
+        )
         if needs_waivers:
             sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
         if answer != "undecided":

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import NAMED, first, integers
+from mptctl.evaluation.reading.columns import NAMED, error_of_repeated_ids, first, integers
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.table import Stored, Table
 from mptctl.evaluation.reading.workspace import current
@@ -244,18 +244,16 @@ def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:
 
 def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str]) -> DataError:
     """Make the error of a join that is not one to one: of repeated, missing or extra ids."""
+    count_ids = current().count_ids
     for role, model in models.items():
-        count, ids = _count_and_first_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
+        count, ids = count_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
         if count:
-            return DataError(
-                f"{model.name}: {count} ids stand there more than once ({_list_first(count, ids)}); keep one "
-                "row each"
-            )
+            return error_of_repeated_ids(model.name, count, _list_first(count, ids))
     base, *others = models
     for role in others:
         one, other = relations[base], relations[role]
-        missing, first_missing = _count_and_first_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
-        extra, first_extra = _count_and_first_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
+        missing, first_missing = count_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
+        extra, first_extra = count_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
         parts = [f"lacks {missing} of its ids ({_list_first(missing, first_missing)})"] if missing else []
         parts += [f"has {extra} ids more ({_list_first(extra, first_extra)})"] if extra else []
         if parts:
@@ -264,12 +262,6 @@ def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str
                 "same samples with both"
             )
     raise AssertionError("rows that do not match, and no id that shows it")
-
-
-def _count_and_first_ids(query: str) -> tuple[int, list[str]]:
-    """Return how many ids a query finds, and the first few as text."""
-    rows = current().fetch(f"SELECT count(*) OVER (), id::VARCHAR FROM ({query}) ORDER BY 2 LIMIT {NAMED}")
-    return (rows[0][0] if rows else 0), [row[1] for row in rows]
 
 
 def _list_first(total: int, names: Sequence[str]) -> str:

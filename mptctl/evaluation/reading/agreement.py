@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.columns import error_of_repeated_ids, first
 from mptctl.evaluation.reading.table import Table
 
 
@@ -49,9 +49,7 @@ def refuse_repeated_ids(ids: pa.Array, part: str) -> None:
     counts = Counter(ids.to_pylist())
     repeated = [str(name) for name, count in counts.items() if count > 1]
     if repeated:
-        raise DataError(
-            f"{part}: {len(repeated)} ids stand there more than once ({first(repeated)}); keep one row each"
-        )
+        raise error_of_repeated_ids(part, len(repeated), first(repeated))
 
 
 def check_answers_known(name: str, table: Table, classes: tuple[str, ...] | None) -> None:

@@ -227,6 +227,11 @@ def empty_cells(rows: list[int], of: int, what: str, name: str, start: int = 0) 
     )
 
 
+def error_of_repeated_ids(name: Path | str, count: int, listed: str) -> DataError:
+    """Make the error of a file with ids that stand in several rows: how many ids, and some of them."""
+    return DataError(f"{name}: {count} ids stand there more than once ({listed}); keep one row each")
+
+
 def refuse_other_classes(name: str, rows: Sequence[int], start: int) -> None:
     """Raise DataError where class lists in `rows`, counted from 0 after `start` others, are not the first."""
     if rows:

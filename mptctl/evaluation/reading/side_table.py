@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, option
-from mptctl.evaluation.reading.columns import NAMED, as_labels, explaining, first, integers
+from mptctl.evaluation.reading.columns import as_labels, error_of_repeated_ids, explaining, first, integers
 from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -53,15 +53,9 @@ class SideTable:
                     work.append(self.relation, rows, as_text)
                     start += len(rows)
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
-        repeated = work.fetch(
-            f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
-            f"ORDER BY id LIMIT {NAMED}"
-        )
-        if repeated:
-            raise DataError(
-                f"{path}: {repeated[0][0]} ids stand there more than once "
-                f"({first([row[1] for row in repeated])}); keep one row each"
-            )
+        count, ids = work.count_ids(f"SELECT id FROM {self.relation} GROUP BY id HAVING count(*) > 1")
+        if count:
+            raise error_of_repeated_ids(path, count, first(ids))
 
     def values_of(self, samples: str, n: int) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
         """Read each column for some samples.
@@ -93,13 +87,12 @@ class SideTable:
 
     def _refuse_lacking(self, samples: str) -> None:
         """Raise DataError on the samples that have no row in the table."""
-        lacking = current().fetch(
-            f"SELECT count(*) OVER (), t.id::VARCHAR FROM {samples} AS t ANTI JOIN {self.relation} AS s "
-            f"ON s.id = t.id::VARCHAR ORDER BY 2 LIMIT {NAMED}"
+        count, ids = current().count_ids(
+            f"SELECT t.id FROM {samples} AS t ANTI JOIN {self.relation} AS s ON s.id = t.id::VARCHAR"
         )
         raise DataError(
-            f"{self.path}: lacks {lacking[0][0]} ids of the test set ({first([row[1] for row in lacking])}); "
-            "write a row for each sample, with the id as it stands in the predictions"
+            f"{self.path}: lacks {count} ids of the test set ({first(ids)}); write a row for each sample, "
+            "with the id as it stands in the predictions"
         )
 
 
