@@ -16,7 +16,9 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         answers: all models.
         role: of the one that is summarised, such as ``old``.
     """
-    model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
+    model = answers.pairing.models[role]
+    total = len(answers.pairing)
+    old_total = answers.counts().total
     old_wrong, all_wrong = answers.wrong(role)
     errors = Errors(
         old_classes=rate(old_wrong, old_total),

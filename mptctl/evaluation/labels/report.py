@@ -170,11 +170,7 @@ class Groups(NamedTuple):
 
 
 def report_disagreement(
-    draw: Draw,
-    limit: float | None,
-    level: float,
-    slices: Sequence[Groups] = (),
-    file: Path | None = None,
+    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = (), file: Path | None = None
 ) -> DisagreeReport:
     """Report how many predictions differ, where they do, and how many labels decide a limit.
 
@@ -185,11 +181,13 @@ def report_disagreement(
         slices: the keys of slices.
         file: the rows are written to it; None: to no file.
     """
-    traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
+    traffic = draw.traffic
+    names = traffic.pairing.vocabulary
     old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
     pairs, counts = np.unique(old * len(names) + new, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:LISTED]
-    rows, total = len(traffic), len(traffic.pairing)
+    rows = len(traffic)
+    total = len(traffic.pairing)
     by_slice = [
         SliceDisagreement(by=dict(by), n=samples, disagreements=_disagreements(differ, samples))
         for groups in slices

@@ -35,7 +35,7 @@ from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.table import Table, TableBuilder
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
-from mptctl.files import OpenOutput, writing
+from mptctl.files import OpenOutput
 
 # Beyond so many rows, some ids of each batch are looked at for repeated ones; others are found by the join.
 MANY, LOOKED_AT = 2**20, 2**11
@@ -345,7 +345,7 @@ def read_frame(columns: pa.Table, name: str, *, labelled: bool = True) -> Predic
     return reading.finish()
 
 
-def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
+def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput) -> None:
     """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
 
     Args:
