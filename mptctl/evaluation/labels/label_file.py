@@ -130,14 +130,18 @@ class Outcomes:
             kind: `NEGATIVE` or `POSITIVE`.
             chosen: (D,) True for disagreements of a slice; None: all.
         """
-        labelled, said = self.draw.order[: len(self.said)], self.said
-        if chosen is not None:
-            inside = chosen[labelled]
-            labelled, said = labelled[inside], said[inside]
-        every = slice(None) if chosen is None else chosen
-        parts = (every, labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
-        columns = [self.draw.sizes(part).tolist() for part in parts]
-        return [Stratum(*each) for each in zip(*columns, strict=True)]
+        labelled = self.draw.order[: len(self.said)]
+        inside = slice(None) if chosen is None else chosen[labelled]
+        labelled = labelled[inside]
+        said = self.said[inside]
+        of_strata = zip(
+            self.draw.sizes(slice(None) if chosen is None else chosen).tolist(),
+            self.draw.sizes(labelled).tolist(),
+            self.draw.sizes(labelled[said == kind]).tolist(),
+            self.draw.sizes(labelled[np.isin(said, (MAYBE, MISSING))]).tolist(),
+            strict=True,
+        )
+        return [Stratum(rows, labels, flips, unsure) for rows, labels, flips, unsure in of_strata]
 
 
 def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:

@@ -260,8 +260,8 @@ def report_labels(
     draw = outcomes.draw
     looks = rules.looks
     tail = tail_of(LEVEL)
-    models = draw.traffic.pairing.models
-    total = len(draw.traffic.pairing)
+    pairing = draw.traffic.pairing
+    total = len(pairing)
     strata = [outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)]
     negative, positive = (_share(each, total, tail, looks) for each in strata)
     lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata)
@@ -270,8 +270,8 @@ def report_labels(
     if missing := outcomes.count(MISSING):
         remarks.append(f"{missing:,} rows before the last label have none, and count as unsure")
     return LabelledReport(
-        old=models["old"].name,
-        new=models["new"].name,
+        old=pairing.models["old"].name,
+        new=pairing.models["new"].name,
         n=total,
         disagreements=len(draw.traffic),
         drawn=DrawnRows(count=len(draw), fingerprint=draw.fingerprint),

@@ -84,10 +84,6 @@ class Confusion:
         expected = self.right_if_independent
         return (self.right - expected) / (self.total - expected)
 
-    def never_right(self) -> IntArray:
-        """The classes with samples of which none has a right answer."""
-        return np.flatnonzero((self.by_class > 0) & (self.right_by_class == 0))
-
     def _sums(self, classes: IntArray, n: IntArray) -> IntArray:
         """(V,) sums of (P,) numbers of samples by (P,) classes."""
         size = 1 + int(max(self.truth.max(initial=0), self.answer.max(initial=0)))
@@ -278,7 +274,8 @@ def never_right_warnings(confusion: Confusion, names: Sequence[str]) -> list[str
         confusion: of the old model, over samples of old classes.
         names: the name of each class, by its number.
     """
-    classes = [names[index] for index in confusion.never_right().tolist()]
+    never_right = np.flatnonzero((confusion.by_class > 0) & (confusion.right_by_class == 0))
+    classes = [names[index] for index in never_right.tolist()]
     if not confusion.right or not classes:
         return []
     many = "1 class" if len(classes) == 1 else f"{len(classes):,} classes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -131,11 +132,10 @@ def build_predictions(
         DataError: parts are missing, of unequal length, or contradict each other.
         NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
-    batch: dict[str, Any] = {"id": to_arrow(ids, "id", name)}
-    if labels is not None:
-        batch["label"] = to_arrow(labels, "label", name)
-    if preds is not None:
-        batch["pred"] = to_arrow(preds, "pred", name)
+    given = {"id": ids, "label": labels, "pred": preds}
+    batch: dict[str, Any] = {
+        key: to_arrow(values, key, name) for key, values in given.items() if values is not None
+    }
     if logits is not None:
         batch["logits"] = logits
     if preds is None and logits is None:
@@ -212,6 +212,13 @@ class _Reading:
         preds = codes["pred"] if "pred" in codes else codes["label"]
         self._table.add(ids, preds, codes.get("label", preds) if self._labelled else None)
         self._rows += n
+
+    def add_all(self, batches: Iterable[dict[str, Any]], part: str) -> None:
+        """Add the rows of all batches of one file; arguments and errors as `add`."""
+        start = 0
+        for batch in batches:
+            self.add(batch, part, start)
+            start += len(batch["id"])
 
     def _check_kind(self, key: str, values: pa.Array, part: str) -> None:
         """Raise DataError where a column holds numbers in one part and text in another."""
@@ -318,11 +325,8 @@ def read_predictions(path: Path, *, labelled: bool = True) -> Predictions:
                     f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
                     "same columns into all parts"
                 )
-            start = 0
             with closing(form_of(part).batches(part, columns)) as batches:
-                for batch in batches:
-                    reading.add(batch, str(part), start)
-                    start += len(batch["id"])
+                reading.add_all(batches, str(part))
     return reading.finish()
 
 
@@ -338,10 +342,7 @@ def read_frame(columns: pa.Table, name: str, *, labelled: bool = True) -> Predic
         DataError, NonFiniteError: as `read_predictions`.
     """
     reading = _Reading(name, in_memory=True, labelled=labelled)
-    start = 0
-    for batch in read_batches(name, columns.schema, columns.to_batches(), columns.column_names):
-        reading.add(batch, name, start)
-        start += len(batch["id"])
+    reading.add_all(read_batches(name, columns.schema, columns.to_batches(), columns.column_names), name)
     return reading.finish()
 
 
