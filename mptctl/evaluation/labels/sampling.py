@@ -320,7 +320,7 @@ def _bisect(low: int, high: int, holds: Any) -> int:
 def _first(holds: Any, most: int) -> int | None:
     """The smallest number from 1 to `most` from which on something holds; None where it holds at none.
 
-    Where it holds for some numbers, and for a few above them not, this is one of the first for which it holds.
+    Where it holds for a number and not for a few above, this is one of the first for which it holds.
     """
     high = 1
     while not holds(high):

@@ -85,7 +85,8 @@ class Pairing:
         work = current()
         view = work.register(wanted)
         found = work.table(
-            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {join} {view} AS v {rest}"
+            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s "
+            f"{join} {view} AS v {rest}"
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return found

@@ -198,7 +198,7 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
 
 def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.StringArray:
     """Return (n,) text; DataError where a value is empty or has a NUL."""
-    # Arrow keeps all texts in one buffer, and in another one where each begins; both may be longer than these.
+    # Arrow keeps all texts in one buffer, and where each begins in another; both may hold more than these.
     _, of_begins, of_bytes = values.buffers()
     begins = np.frombuffer(of_begins or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
     content = np.frombuffer(of_bytes or b"", np.uint8)[begins[0] : begins[-1]]
