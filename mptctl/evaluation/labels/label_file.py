@@ -151,7 +151,6 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         DataError: a row was not drawn, has another id than in the draw or two labels, or a label is no class.
     """
     names = draw.traffic.pairing.vocabulary
-    ids = draw.traffic.ids
     known = {written: index for index, name in enumerate(names) if name for written in _spellings(name)}
     old, new = (draw.traffic.answers(role) for role in ("old", "new"))
     said = np.full(len(draw), MISSING, dtype=np.int8)
@@ -160,7 +159,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         if row.place >= len(draw):
             raise DataError(f"{row.where} was not drawn: the draw has {len(draw):,} rows; remove it")
         chosen = int(draw.order[row.place])
-        drawn = str(ids[chosen].as_py())
+        drawn = str(draw.traffic.ids[chosen].as_py())
         if row.id is not None and row.id not in _spellings(drawn):
             raise DataError(
                 f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn "

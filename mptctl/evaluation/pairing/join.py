@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import NAMED, error_of_repeated_ids, first, integers
+from mptctl.evaluation.reading.agreement import error_of_repeated_ids
+from mptctl.evaluation.reading.columns import NAMED, first, integers
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.table import Stored, Table
 from mptctl.evaluation.reading.workspace import current
@@ -245,16 +246,15 @@ def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:
 
 def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str]) -> DataError:
     """Make the error of a join that is not one to one: of repeated, missing or extra ids."""
-    count_ids = current().count_ids
     for role, model in models.items():
-        count, ids = count_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
+        count, ids = current().count_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
         if count:
             return error_of_repeated_ids(model.name, count, _list_first(count, ids))
     base, *others = models
     for role in others:
         one, other = relations[base], relations[role]
-        missing, first_missing = count_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
-        extra, first_extra = count_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
+        missing, first_missing = current().count_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
+        extra, first_extra = current().count_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
         parts = [f"lacks {missing} of its ids ({_list_first(missing, first_missing)})"] if missing else []
         parts += [f"has {extra} ids more ({_list_first(extra, first_extra)})"] if extra else []
         if parts:

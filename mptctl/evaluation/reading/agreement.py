@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import error_of_repeated_ids, first
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.table import Table
 
 
@@ -42,6 +42,11 @@ def check_classes(name: str, classes: tuple[str, ...] | None) -> None:
         raise DataError(f"{name}: `classes` names no class; write the labels that the model can predict")
     if classes is not None and len(set(classes)) != len(classes):
         raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
+
+
+def error_of_repeated_ids(name: str, count: int, listed: str) -> DataError:
+    """Make the error of a file with ids that stand in several rows: how many ids, and some of them."""
+    return DataError(f"{name}: {count} ids stand there more than once ({listed}); keep one row each")
 
 
 def refuse_repeated_ids(ids: pa.Array, part: str) -> None:

@@ -227,11 +227,6 @@ def empty_cells(rows: list[int], of: int, what: str, name: str, start: int = 0) 
     )
 
 
-def error_of_repeated_ids(name: Path | str, count: int, listed: str) -> DataError:
-    """Make the error of a file with ids that stand in several rows: how many ids, and some of them."""
-    return DataError(f"{name}: {count} ids stand there more than once ({listed}); keep one row each")
-
-
 def refuse_other_classes(name: str, rows: Sequence[int], start: int) -> None:
     """Raise DataError where class lists in `rows`, counted from 0 after `start` others, are not the first."""
     if rows:
@@ -302,8 +297,7 @@ def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Arra
         what, name, start: the column, the file, and rows before these, for messages.
 
     Raises:
-        DataError: values are empty or damaged, or floats that are not whole. The message says how
-            many, and names the first three.
+        DataError: values are empty or damaged, or floats that are not whole; the message names three of them.
     """
     _refuse_empty(values, what, name, start)
     if types.is_dictionary(values.type):
@@ -355,8 +349,7 @@ def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
         what, name: the column and the file, for messages.
 
     Raises:
-        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
-            says how many, and names the first three.
+        DataError: values are anything else, empty, or damaged text (a NUL, or half a character).
     """
     values = without_column(np.asarray(values))
     if values.ndim != 1:

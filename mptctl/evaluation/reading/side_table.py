@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, option
-from mptctl.evaluation.reading.columns import as_labels, error_of_repeated_ids, explaining, first, integers
+from mptctl.evaluation.reading.agreement import error_of_repeated_ids
+from mptctl.evaluation.reading.columns import as_labels, explaining, first, integers
 from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -55,7 +56,7 @@ class SideTable:
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
         count, ids = work.count_ids(f"SELECT id FROM {self.relation} GROUP BY id HAVING count(*) > 1")
         if count:
-            raise error_of_repeated_ids(path, count, first(ids))
+            raise error_of_repeated_ids(str(path), count, first(ids))
 
     def values_of(self, samples: str, n: int) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
         """Read each column for some samples.
