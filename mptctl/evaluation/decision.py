@@ -90,13 +90,16 @@ def _table_after(counts: Counts, flips: int, kind: LimitKind, more: int, *, many
     times = 1 + more / counts.total
     cells = {name: times * n for name, n in counts.model_dump().items()}
     if kind.of is None:  # the error increase: negative minus positive flips
-        lost, won = counts.negative_flips, counts.positive_flips
-        mean, changed = (lost - won) / counts.total, (lost + won) / counts.total
+        lost = counts.negative_flips
+        won = counts.positive_flips
+        mean = (lost - won) / counts.total
+        changed = (lost + won) / counts.total
         # A sample adds 1, -1 or 0 to the difference, with this mean and the variance changed - mean^2.
         deviation = float(ndtri(PROBABILITY)) * math.sqrt(more * (changed - mean**2))
         difference = times * (lost - won) + (deviation if many else -deviation)
         both = max(times * (lost + won), abs(difference))  # neither kind of flips is below zero
-        cells["negative_flips"], cells["positive_flips"] = (both + difference) / 2, (both - difference) / 2
+        cells["negative_flips"] = (both + difference) / 2
+        cells["positive_flips"] = (both - difference) / 2
         return Counts.model_construct(**cells), flips  # the formulas need no whole numbers
     could_flip = round(more * kind.of(counts) / counts.total)
     share = flips / kind.of(counts)

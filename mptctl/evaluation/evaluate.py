@@ -8,13 +8,7 @@ from datetime import date
 
 from mptctl.errors import DataError, option
 from mptctl.evaluation.flip_report import SHOWN_FLIPS, ErrorDifference, FlippedSample, FlipReport
-from mptctl.evaluation.flips import (
-    destinations,
-    flip_rates,
-    flips_by_class,
-    flips_by_pair,
-    worst_flips,
-)
+from mptctl.evaluation.flips import destinations, flip_rates, flips_by_class, flips_by_pair, worst_flips
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, refuse_unknown_classes
@@ -78,11 +72,7 @@ class ComparisonRequest:
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
 
-def compare(
-    old: Predictions,
-    new: Predictions,
-    request: ComparisonRequest | None = None,
-) -> FlipReport:
+def compare(old: Predictions, new: Predictions, request: ComparisonRequest | None = None) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
 
     Args:
@@ -102,13 +92,15 @@ def compare(
         warnings += request.gate_file.overruled(request.limits)
         request = replace(request, limits=request.gate_file.merged(request.limits))
     models = {"old": old, "new": new}
-    old_classes, class_map, named_by = request.old_classes, request.class_map, option("old-classes")
-    if request.rules.given_old_classes is not None:
-        old_classes, named_by = request.rules.given_old_classes, request.rules.name_of_old_classes
-    if class_map is not None:
-        models = class_map.apply(models)
+    old_classes = request.rules.given_old_classes
+    named_by = request.rules.name_of_old_classes
+    if old_classes is None:
+        old_classes = request.old_classes
+        named_by = option("old-classes")
+    if request.class_map is not None:
+        models = request.class_map.apply(models)
         if old_classes is not None and old_classes != ALL:
-            old_classes = class_map.rename_old_classes(old_classes)
+            old_classes = request.class_map.rename_old_classes(old_classes)
     chosen = choose_old_classes(models["old"], models["new"], old_classes, named_by)
     request.rules.refuse_unknown_classes(chosen.never_predicted)
     refuse_unknown_classes(request.limits, chosen.never_predicted)
@@ -185,10 +177,7 @@ def _slice_source(answers: PairedAnswers, request: ComparisonRequest) -> SliceSo
 
 
 def _listed_flips(
-    answers: PairedAnswers,
-    request: ComparisonRequest,
-    slices: SliceSource,
-    verdict: GateVerdict,
+    answers: PairedAnswers, request: ComparisonRequest, slices: SliceSource, verdict: GateVerdict
 ) -> list[FlippedSample]:
     """List the worst flips, each with its values in the columns of --by, waived and must_keep."""
     flips = worst_flips(answers, request.listed_flips)
@@ -213,7 +202,8 @@ def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
         answers: of all models.
         identical: OLD and NEW are known to be one model.
     """
-    pairing, warnings = answers.pairing, list[str]()
+    pairing = answers.pairing
+    warnings = []
     if same_answers(pairing) and not identical:  # answers are equal, classes or logits are not
         warnings.append(
             f"OLD and NEW predict all {len(pairing):,} samples alike, though they are not known to be one "

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mptctl.evaluation.flip_report import (
-    ClassRow,
-    Destinations,
-    FlippedSample,
-    PairRow,
-)
+from mptctl.evaluation.flip_report import ClassRow, Destinations, FlippedSample, PairRow
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
@@ -45,7 +39,8 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 def destinations(answers: PairedAnswers) -> Destinations:
     """Count the flips whose new answer is an old class, and those whose new answer is a new class."""
     pairs = answers.flipped_pairs
-    to_old, all_flips = int(pairs.flips[answers.is_old_class[pairs.answer]].sum()), int(pairs.flips.sum())
+    all_flips = int(pairs.flips.sum())
+    to_old = int(pairs.flips[answers.is_old_class[pairs.answer]].sum())
     return Destinations(
         to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
     )
@@ -53,8 +48,9 @@ def destinations(answers: PairedAnswers) -> Destinations:
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     """Count the flips of each old class with samples; most flips first, then higher rate, then name."""
-    names, (_, negative, positive, wrong) = answers.pairing.vocabulary, answers.by_class.T
-    n, old_wrong, new_wrong = answers.by_class.sum(axis=1), positive + wrong, negative + wrong
+    names = answers.pairing.vocabulary
+    n = answers.by_class.sum(axis=1)
+    _, negative, positive, both_wrong = answers.by_class.T
     pairs = answers.flipped_pairs
     # The pairs with most flips come first, so the first answer of a class is the one that took most.
     classes, first = np.unique(pairs.truth, return_index=True)
@@ -66,8 +62,8 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
             negative_flips=int(negative[i]),
             positive_flips=int(positive[i]),
             nfr=rate(int(negative[i]), int(n[i])),
-            er_old=float(old_wrong[i] / n[i]),
-            er_new=float(new_wrong[i] / n[i]),
+            er_old=float((positive[i] + both_wrong[i]) / n[i]),
+            er_new=float((negative[i] + both_wrong[i]) / n[i]),
             taken_by=names[taken_by[i]] if i in taken_by else None,
         )
         for i in np.flatnonzero(n).tolist()
@@ -77,7 +73,8 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
 
 def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
     """List the `MOST_PAIRS` pairs of true class and wrong answer with most flips, most first."""
-    names, is_old = answers.pairing.vocabulary, answers.is_old_class
+    names = answers.pairing.vocabulary
+    is_old = answers.is_old_class
     pairs = answers.flipped_pairs
     listed = zip(pairs.truth[:MOST_PAIRS], pairs.answer[:MOST_PAIRS], pairs.flips[:MOST_PAIRS], strict=True)
     return [
@@ -93,24 +90,24 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     right answer and the new model's confidence in the wrong one, as far as they have logits. Where no model
     has logits, the flips are in the order of their ids.
     """
-    pairing, flips = answers.pairing, np.flatnonzero(answers.flipped)
-    names, confidence = pairing.vocabulary, dict[str, NDArray[np.float64]]()
-    if answers.scores:
-        confidence = {role: each.confidence[flips] for role, each in answers.scores.items()}
-        surest = np.argsort(-sum(confidence.values(), start=np.zeros(flips.size)), kind="stable")[:limit]
-        id_of = {number: name for name, number in pairing.by_id(flips[surest]).items()}
-        worst = [(int(i), id_of[int(flips[i])]) for i in surest]
+    pairing = answers.pairing
+    flips = np.flatnonzero(answers.flipped)
+    confidence = {role: scores.confidence for role, scores in answers.scores.items()}
+    if confidence:
+        sureness = sum((of_role[flips] for of_role in confidence.values()), start=np.zeros(flips.size))
+        worst = flips[np.argsort(-sureness, kind="stable")[:limit]]
+        id_of = {number: name for name, number in pairing.by_id(worst).items()}
     else:
-        first = pairing.by_id(flips, limit)
-        worst = list(zip(np.searchsorted(flips, [*first.values()]).tolist(), first, strict=True))
+        id_of = {number: name for name, number in pairing.by_id(flips, limit).items()}
+        worst = np.array([*id_of], dtype=np.int64)
     return [
         FlippedSample(
-            id=sample,
-            label=names[pairing.truth[flips[i]]],
-            answer=(answer := names[pairing.answers["new"][flips[i]]]),
-            new_class=answer not in answers.old_classes,
-            old_confidence=float(confidence["old"][i]) if "old" in confidence else None,
-            new_confidence=float(confidence["new"][i]) if "new" in confidence else None,
+            id=id_of[sample],
+            label=pairing.vocabulary[pairing.truth[sample]],
+            answer=pairing.vocabulary[pairing.answers["new"][sample]],
+            new_class=not answers.is_old_class[pairing.answers["new"][sample]],
+            old_confidence=float(confidence["old"][sample]) if "old" in confidence else None,
+            new_confidence=float(confidence["new"][sample]) if "new" in confidence else None,
         )
-        for i, sample in worst
+        for sample in worst.tolist()
     ]

@@ -88,7 +88,8 @@ class LimitKind:
             limit: a fraction.
             place: of the key in a gate file; empty: the limit is of an option.
         """
-        return f"{place + self.key if place else option(self.name)} {100 * limit:g}"
+        key = f"{place}{self.key}" if place else option(self.name)
+        return f"{key} {100 * limit:g}"
 
     def check_range(self, limit: float, place: str = "") -> None:
         """Raise UsageError where every rate keeps a limit, or none can; arguments as `written`."""
@@ -240,8 +241,7 @@ class Limits(LimitValues):
             if self.looks == "any" and not kind.is_share:
                 raise UsageError(
                     f"--looks any: --{kind.name} has no interval that may be looked at again and again; "
-                    "limit "
-                    "--max-nfr or --max-lost"
+                    "limit --max-nfr or --max-lost"
                 )
         if self.looks == "any" and self.confidence is None and self.given():
             raise UsageError("--looks any: is of the interval that decides; give --confidence, such as 0.95")

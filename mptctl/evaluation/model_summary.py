@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from mptctl.errors import encodable
 from mptctl.evaluation.calibration.bins import calibrate
-from mptctl.evaluation.flip_report import (
-    Errors,
-    ModelSummary,
-)
+from mptctl.evaluation.flip_report import Errors, ModelSummary
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.statistics import rate
 
@@ -19,7 +16,9 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         answers: all models.
         role: of the one that is summarised, such as ``old``.
     """
-    model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
+    model = answers.pairing.models[role]
+    total = len(answers.pairing)
+    old_total = answers.counts().total
     old_wrong, all_wrong = answers.wrong(role)
     errors = Errors(
         old_classes=rate(old_wrong, old_total),

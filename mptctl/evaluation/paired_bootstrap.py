@@ -74,7 +74,7 @@ def sort_gaps(gap: FloatArray, moving: BoolArray) -> SortedGaps:
     chosen = np.flatnonzero(moving)
     order = chosen[np.argsort(gap[chosen], kind="stable")]
     sorted_gaps = gap[order]
-    is_last = np.append(sorted_gaps[1:] != sorted_gaps[:-1], True)[: order.size]
+    is_last = np.append(sorted_gaps[1:] != sorted_gaps[:-1], True)[: order.size]  # of no sample: nothing
     return SortedGaps(order, np.flatnonzero(is_last))
 
 
@@ -128,10 +128,12 @@ class CountedUpdate:
         Returns:
             (D,) fractions by name: nfr, rel_nfr, er_old, er_all. NaN where a rate is not defined.
         """
-        gap, kept = self.answers.gap, self.of_old & self.old_right
+        gap = self.answers.gap
+        kept = self.of_old & self.old_right
         # Columns: wrong answers among these samples are flips, errors on old classes, and all errors.
         groups = np.stack([kept, self.of_old, np.ones_like(kept)], axis=1).astype(weights.dtype)
         wrong_at_least = self.answers.at(biases.min())[:, None] * groups
+        # (D, 5): wrong answers by the three columns at the least bias, then the samples of the first two.
         sums = weights @ np.concatenate([wrong_at_least, groups[:, :2]], axis=1)
         # Only samples whose gap lies among the biases are right in one draw and wrong in another.
         moving = np.flatnonzero(
@@ -285,7 +287,8 @@ def interval_of_mean(
     if n == 1:
         low, high = (float(end) for end in np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]))
         return low, high
-    student, normal = float(stdtrit(n - 1, (1 + level) / 2)), float(ndtri((1 + level) / 2))
+    student = float(stdtrit(n - 1, (1 + level) / 2))
+    normal = float(ndtri((1 + level) / 2))
     retraining = student**2 * float(np.var(values, ddof=1)) / n
     half = math.sqrt(retraining + normal**2 * common_variance(defined))
     mean = float(np.mean(values))

@@ -161,6 +161,7 @@ def _largest_noise(
     for (i, j), pair in pairs.items():
         error = math.sqrt(pair.common + pooled / pair.seeds)
         if error:
+            # The draws of the samples have the variance `common`, the trainings `pooled` / seeds.
             retraining = (trainings[i] - trainings[j]) / math.sqrt(pair.seeds) / estimate
             np.maximum(largest, np.abs(pair.noise + retraining) / error, out=largest)
     return largest

@@ -6,13 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import (
-    bdtr,
-    betainc,
-    betainccinv,
-    betaincinv,
-    betaln,
-)  # scipy.stats takes a second to import
+from scipy.special import bdtr, betainc, betainccinv, betaincinv, betaln  # scipy.stats is slow to import
 
 from mptctl.evaluation.rates import Counts, Interval, Rate
 
@@ -226,12 +220,14 @@ def er_increase_interval(counts: Counts, confidence: float = 0.95) -> Interval:
     Returns:
         The ends, as fractions between -1 and 1.
     """
-    n, tail = counts.total, tail_of(confidence)
-    p, q = counts.negative_flips / n, counts.positive_flips / n
-    p_low, p_high = _exact_ends(counts.negative_flips, n, tail)
-    q_low, q_high = _exact_ends(counts.positive_flips, n, tail)
-    b, c = counts.negative_flips + 1, counts.positive_flips + 1
-    phi = -math.sqrt(b * c / ((n + 2 - b) * (n + 2 - c)))
+    n = counts.total
+    b = counts.negative_flips
+    c = counts.positive_flips
+    p = b / n
+    q = c / n
+    p_low, p_high = exact_interval(b, n, confidence)
+    q_low, q_high = exact_interval(c, n, confidence)
+    phi = -math.sqrt((b + 1) * (c + 1) / ((n + 1 - b) * (n + 1 - c)))
 
     def square_and_add(one: float, other: float) -> float:
         return math.sqrt(one**2 - 2 * phi * one * other + other**2)
@@ -267,7 +263,7 @@ def relative_nfr_interval(
     if not expected_flips(counts):
         return None
     flips = counts.negative_flips if flips is None else flips
-    flips_tail, old_tail = (1 - OLD_PART) * tail_of(confidence), OLD_PART * tail_of(confidence)
-    low, high = _exact_ends(flips, counts.new_wrong, flips_tail)
-    old_low, old_high = _exact_ends(counts.old_right, counts.total, old_tail)
+    tail = tail_of(confidence)
+    low, high = _exact_ends(flips, counts.new_wrong, (1 - OLD_PART) * tail)
+    old_low, old_high = _exact_ends(counts.old_right, counts.total, OLD_PART * tail)
     return low / old_high, high / old_low

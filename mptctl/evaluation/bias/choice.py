@@ -191,8 +191,8 @@ def barely_met_warning(choice: BiasChoice, budget: Budget) -> str | None:
     """Return a warning where the limit on NFR is near the least NFR that any bias reaches; else None."""
     if budget.max_nfr is None:
         return None
-    line = choice.line
-    flips, n = int(line.steps.flips[-1]), line.samples.n_old
+    flips = int(choice.line.steps.flips[-1])
+    n = choice.line.samples.n_old
     return near_least_warning(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
 
 
@@ -244,12 +244,14 @@ def bias_line(samples: ValidationSamples, level: float) -> BiasLine:
 def _unmet_message(line: BiasLine, budget: Budget) -> str:
     """The message of a budget that no bias keeps, with the least NFR or error increase that some bias has."""
     if budget.max_nfr is None:
-        least, n = int(line.more_wrong.min()), len(line.samples)
+        least = int(line.more_wrong.min())
+        n = len(line.samples)
         return (
             f"--max-er-increase {100 * budget.limit:g}: no shift keeps it; the least that can be had is "
             f"{100 * least / n:.2f} points ({least} of {n:,} validation pictures); raise it"
         )
-    flips, n = int(line.steps.flips[-1]), line.samples.n_old
+    flips = int(line.steps.flips[-1])
+    n = line.samples.n_old
     return (
         f"--max-nfr {100 * budget.limit:g}: no shift keeps it; the least NFR that can be had is "
         f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "

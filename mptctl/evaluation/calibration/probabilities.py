@@ -44,9 +44,9 @@ def score_probabilities(
     """
     n, classes = logits.shape
     edges = np.linspace(0, 1, BINS + 1)
-    confidence, nll, brier = np.empty(n), np.empty(n), np.empty(n)
+    confidence, nll, brier = np.empty((3, n))
     # Over all samples, by class and bin of p_class: sum of p, and how often the class is the true one.
-    p_sums, true_counts = np.zeros(classes * BINS), np.zeros(classes * BINS)
+    p_sums, true_counts = np.zeros((2, classes * BINS))
     for rows in row_blocks(logits):
         with np.errstate(over="ignore"):
             z = shift_to_zero(logits[rows]) / temperature

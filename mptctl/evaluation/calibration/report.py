@@ -89,7 +89,9 @@ def measure_calibration(
     figures = _figures(logits, truth, right)
     if figures.nll is None:
         remarks.append("a true class has probability 0, so that the negative log-likelihood is infinite")
-    temperature = n_validation = scaled = None
+    temperature = None
+    n_validation = None
+    scaled = None
     if validation is not None:
         remarks += _check_validation(model, validation)
         held_out_logits, held_out_truth, _ = _samples_of_known_classes(validation)
@@ -126,11 +128,9 @@ def _samples_of_known_classes(
         DataError: the model has no logits.
     """
     logits, names = model.scored
-    classes = np.array(names, dtype=np.str_)
-    order = np.argsort(classes)
-    place = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
-    column = order[place].astype(np.int64)
-    is_known = classes[column] == model.labels
+    column_of = {name: column for column, name in enumerate(names)}
+    column = np.array([column_of.get(label, -1) for label in model.labels.tolist()], dtype=np.int64)
+    is_known = column >= 0
     if not is_known.all():  # else logits, which may be on disk, are not copied
         logits = logits[is_known]
     return logits, column[is_known], (model.preds == model.labels)[is_known]
@@ -174,4 +174,4 @@ def _check_validation(model: Predictions, validation: Predictions) -> list[str]:
             f"{validation.name}: holds the test samples of {model.name}; fit the temperature on samples held "
             "out of both training and testing"
         )
-    return [f"{shared:,} ids of the validation samples are ids of test samples too"] * bool(shared)
+    return [f"{shared:,} ids of the validation samples are ids of test samples too"] if shared else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
@@ -12,6 +12,8 @@ from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import expected_flips
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, OldFault
 
+# From best to worst; the worst one of all checks is the gate's.
+ANSWERS: tuple[Decision, ...] = ("pass", "undecided", "fail")
 # An answer in a sentence before "the limit", and in few words before the limit itself.
 VERBS = {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}
 RELATIONS = {"pass": " within limit ", "fail": " > limit ", "undecided": ", limit "}
@@ -82,7 +84,7 @@ def make_gate(limits: Limits, checks: Sequence[GateCheck]) -> Gate:
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
-        answer=_worst_answer(check.answer for check in checks),
+        answer=max((check.answer for check in checks), key=ANSWERS.index, default="pass"),
         with_waivers=any(check.with_waivers for check in checks),
         failed=[check.name for check in checks if not check.passed],
         checks=list(checks),
@@ -94,30 +96,21 @@ def make_gate(limits: Limits, checks: Sequence[GateCheck]) -> Gate:
     )
 
 
-def _worst_answer(answers: Iterable[Decision]) -> Decision:
-    """Return the worst of some answers; pass if there is none."""
-    from_best_to_worst: tuple[Decision, ...] = ("pass", "undecided", "fail")
-    return max(answers, key=from_best_to_worst.index, default="pass")
-
-
 def _failed_conditions(
-    counts: Counts,
-    limits: Limits,
-    identical: bool,
-    unfinished: Sequence[str],
-    old_faults: Sequence[OldFault],
+    counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str], old_faults: Sequence[OldFault]
 ) -> list[GateCheck]:
     """Return a failed check for each condition under which no limit means anything; else nothing."""
-    failed: list[tuple[str, str]] = []
+    failed = []
     if identical and not limits.allow_identical:
-        failed.append(("identical", f"{IDENTICAL}; name the replacement, or give --allow-identical"))
+        message = f"{IDENTICAL}; name the replacement, or give --allow-identical"
+        failed.append(failed_condition("identical", message))
     if unfinished and not limits.allow_unfinished:
-        sentence = "; ".join(unfinished)
-        failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
+        message = f"{'; '.join(unfinished)}; finish it with --resume, or give --allow-unfinished"
+        failed.append(failed_condition("unfinished", message))
     if not counts.old_right:
-        failed.append(("old-never-right", f"{never_right_sentence(counts)}, and no limit means anything"))
-    failed += [(fault.name, fault.message) for fault in old_faults]
-    return [failed_condition(name, message) for name, message in failed]
+        message = f"{never_right_sentence(counts)}, and no limit means anything"
+        failed.append(failed_condition("old-never-right", message))
+    return failed + [failed_condition(fault.name, fault.message) for fault in old_faults]
 
 
 def failed_condition(name: str, message: str) -> GateCheck:
@@ -154,9 +147,12 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     value = kind.value(counts, flips - waived)
     answer, interval = _decide_rate(kind, counts, flips, limits, limit)
     needs_waivers = False
-    # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
-    if waived and answer != "pass" and _decide_rate(kind, counts, flips - waived, limits, limit)[0] == "pass":
-        answer, interval, needs_waivers = "pass", None, True
+    if waived and answer != "pass":
+        answer_without_waived, _ = _decide_rate(kind, counts, flips - waived, limits, limit)
+        needs_waivers = answer_without_waived == "pass"
+    if needs_waivers:
+        # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
+        answer, interval = "pass", None
     more = None
     if answer == "undecided" and level is not None and limits.looks == "once":
         more = more_samples(counts, flips, kind, level, limit)
@@ -231,12 +227,7 @@ class _WordedLimit:
         return self.scope.counts.negative_flips - self.waived
 
     def message(
-        self,
-        answer: Decision,
-        interval: Interval | None,
-        more: int | None,
-        *,
-        needs_waivers: bool,
+        self, answer: Decision, interval: Interval | None, more: int | None, *, needs_waivers: bool
     ) -> str:
         """A sentence: the value, the interval that decided, the verdict, and what would decide it.
 
@@ -246,15 +237,18 @@ class _WordedLimit:
             more: more samples that would decide; None where no number would.
             needs_waivers: the limit is kept without the waived flips alone.
         """
-        level, remarks = self.scope.limits.confidence, list[str]()
+        level = self.scope.limits.confidence
+        remarks = []
         if self.waived:
             remarks.append(f"{self.flips:,} flips counted, {self.waived:,} waived")
         if interval is not None and level is not None:
             remarks.append(f"{self._interval(interval, level)} {self.kind.unit()}")
         value = "n/a" if self.value is None else f"{100 * self.value:.2f} {self.kind.unit()}"
-        shown = f"{self.kind.title}{self.of} {value}" + (f" ({'; '.join(remarks)})" if remarks else "")
+        in_parentheses = f" ({'; '.join(remarks)})" if remarks else ""
         verb = "is not defined here, which does not keep" if self.value is None else VERBS[answer]
-        sentence = f"{shown} {verb} the limit of {self.limit_with_unit}"
+        sentence = (
+            f"{self.kind.title}{self.of} {value}{in_parentheses} {verb} the limit of {self.limit_with_unit}"
+        )
         if needs_waivers:
             sentence += " with waivers alone" + ("" if level is None else ", so that this pass has no level")
         if answer != "undecided":

@@ -31,8 +31,6 @@ def draft_gate_file(report: FlipReport, today: date, old_classes: GivenClasses =
         "# What a replacement must keep to: mptctl evaluate OLD NEW --gate FILE",
         f"# Limits that {_comment(report.new.name)} just keeps to, against {_comment(report.old.name)}.",
         "# Set limits that you can accept; these are a measurement, not advice.",
-    ]
-    lines += [
         "",
         "# The whole interval at this level must lie within a limit. Without it the rate itself decides.",
         f"confidence: {LEVEL}",
@@ -81,7 +79,8 @@ def _limit_lines(report: FlipReport) -> list[str]:
     It is a comment where the rate is not defined, where its interval ends above all that can be set, and
     where the limit would be refused, since OLD does not say which classes it knows.
     """
-    table, lines = report.counts, list[str]()
+    table = report.counts
+    lines = []
     for kind in LIMITS:
         value = kind.value(table, table.negative_flips)
         interval = None if value is None else kind.interval(table, table.negative_flips, LEVEL)

@@ -13,13 +13,7 @@ from typing import Literal, NoReturn, Self
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError, option
-from mptctl.evaluation.limits import (
-    Limits,
-    LimitValues,
-    Looks,
-    check_level,
-    refuse_unknown_classes,
-)
+from mptctl.evaluation.limits import Limits, LimitValues, Looks, check_level, refuse_unknown_classes
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
@@ -142,12 +136,12 @@ class GateFile(Typed):
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
     _name: str = PrivateAttr(default="the gate file")
     _listed: ListedIds | None = PrivateAttr(default=None)
-    _old_classes: list[str] | None = PrivateAttr(default=None)
+    _listed_old_classes: list[str] | None = PrivateAttr(default=None)
 
     @property
     def given_old_classes(self) -> GivenClasses:
         """The old classes that the file names, read from their own file if it names one; None: not named."""
-        return ALL if self.old_classes == ALL else self._old_classes
+        return ALL if self.old_classes == ALL else self._listed_old_classes
 
     @property
     def name_of_old_classes(self) -> str:
@@ -234,12 +228,9 @@ class GateFile(Typed):
         Raises:
             UsageError: no limit is set, or the file has a rule that such labels cannot decide.
         """
-        empty = GateFile()
-        undecided = [
-            key
-            for key in GateFile.model_fields
-            if key not in ("confidence", "looks", "limits") and getattr(self, key) != getattr(empty, key)
-        ]
+        other_keys = [key for key in GateFile.model_fields if key not in ("confidence", "looks", "limits")]
+        without_rules = GateFile()
+        undecided = [key for key in other_keys if getattr(self, key) != getattr(without_rules, key)]
         undecided += [f"limits: {limit.key}" for limit, _ in self.limits.given()]
         if undecided:
             raise UsageError(
@@ -321,9 +312,10 @@ class GateFile(Typed):
             UsageError, DataError: a file cannot be read.
         """
         if isinstance(self.old_classes, list):
-            self._old_classes = list(self.old_classes)
+            self._listed_old_classes = list(self.old_classes)
         elif self.old_classes not in (None, ALL):
-            self._old_classes = read_names(folder / str(self.old_classes), f"{self.name_of_old_classes}:")
+            path = folder / str(self.old_classes)
+            self._listed_old_classes = read_names(path, f"{self.name_of_old_classes}:")
         if self.must_keep.file is None:
             return self
         path = folder / self.must_keep.file

@@ -98,7 +98,9 @@ def verdict_of(gate: Gate) -> Verdict:
     """The verdict of a gate in one word."""
     if not gate.checks:
         return "ungated"
-    return "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
+    if gate.passed:
+        return "passed"
+    return "undecided" if gate.answer == "undecided" else "failed"
 
 
 def digest(content: str) -> str:
@@ -134,11 +136,13 @@ def make_release(report: FlipReport, today: datetime.date, tag: str | None = Non
 def read_history(path: Path) -> History:
     """Read a history; errors as `read_entries`."""
     entries = read_entries(path)
-    looks = [entry for entry in entries if isinstance(entry, Look)]
-    first = {look.draw: index for index, look in reversed([*enumerate(looks)])}
+    by_draw: dict[str, list[Look]] = {}
+    for entry in entries:
+        if isinstance(entry, Look):
+            by_draw.setdefault(entry.draw, []).append(entry)
     return History(
         releases=[entry for entry in entries if isinstance(entry, Release)],
-        looks=sorted(looks, key=lambda look: first[look.draw]),
+        looks=[look for looks in by_draw.values() for look in looks],
     )
 
 
@@ -169,10 +173,10 @@ def read_entries(path: Path) -> list[Release | Look]:
             entries.append(kind.model_validate_json(line))
         except ValidationError as error:
             problem = error.errors()[0]
-            where = ".".join(map(str, problem["loc"]))
+            field = ".".join(map(str, problem["loc"]))
+            described = f"{field}: {problem['msg']}" if field else problem["msg"]
             raise DataError(
-                f"{path}: line {number} is damaged ({f'{where}: ' if where else ''}{problem['msg']}); "
-                "correct it, or remove the line"
+                f"{path}: line {number} is damaged ({described}); correct it, or remove the line"
             ) from error
     return entries
 

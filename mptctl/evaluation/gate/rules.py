@@ -72,14 +72,16 @@ def evaluate_gate(
         if by is not None:
             _require_slice(source, by)
     applied = _apply_waivers(source, rules.waivers, named, today)
-    waived, checks = applied.flips, applied.checks
+    waived = applied.flips
+    checks = [*applied.checks]
     must_keep = frozenset(each for each in keep.ids if named[each].flipped)
     if keep.by is not None:
         must_keep |= source.flips_in([keep.by])[0]
     if keep.ids or keep.by is not None:
-        checks = [*checks, _check_must_keep(source, rules, named, must_keep, waived)]
-    checks = [*checks, *_check_old_in_slices(source, [rule.by for rule in rules.slices])]
-    counts, scopes = source.answers.counts(), _scopes_of_slices(source, rules, limits, waived)
+        checks.append(_check_must_keep(source, rules, named, must_keep, waived))
+    checks += _check_old_in_slices(source, [rule.by for rule in rules.slices])
+    counts = source.answers.counts()
+    scopes = _scopes_of_slices(source, rules, limits, waived)
     rules.check_reach([counts.total, *(scope.counts.total for scope in scopes)])
     gate = check_gate(
         counts,
@@ -118,7 +120,7 @@ def _apply_waivers(
     covered = _flips_of_waivers(source, waivers, named)
     rows = [
         WaiverRow(
-            name=waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {}),
+            name=str(waiver.id) if waiver.by is None else slice_name(waiver.by),
             reason=waiver.reason,
             owner=waiver.owner,
             expires=waiver.expires,
@@ -211,24 +213,22 @@ def _refuse_ids_that_cannot_flip(
     Raises:
         DataError: there are such ids.
     """
-    lines = {} if listed is None else listed.lines
     unknown = [each for each in ids if each not in named]
-    of_new = [each for each in ids if each in named and not named[each].of_old]
-    for wrong_ids, lines_say, ids_are in (
-        (unknown, "name no sample of the test set", "not in the test set"),
-        (of_new, "name samples of new classes", "of new classes, which cannot flip"),
-    ):
-        numbers = sorted(lines[each] for each in wrong_ids if each in lines)
-        if listed is not None and numbers:
-            raise DataError(
-                f"{option('gate')}: {listed.path}: lines {some(numbers)} {lines_say}; correct them, or "
-                "remove them"
-            )
-        if wrong_ids:
-            raise DataError(
-                f"{option('gate')}: {len(wrong_ids)} ids are {ids_are} ({first(wrong_ids)}); correct them, "
-                "or remove them"
-            )
+    _refuse_ids(unknown, listed, "name no sample of the test set", "not in the test set")
+    of_new = [each for each in ids if not named[each].of_old]
+    _refuse_ids(of_new, listed, "name samples of new classes", "of new classes, which cannot flip")
+
+
+def _refuse_ids(ids: Sequence[str], listed: ListedIds | None, lines_do: str, ids_are: str) -> None:
+    """Raise DataError if there are ids that are wrong; the last two arguments say what is wrong with them."""
+    if listed is not None and (numbers := sorted(listed.lines[each] for each in ids if each in listed.lines)):
+        raise DataError(
+            f"{option('gate')}: {listed.path}: lines {some(numbers)} {lines_do}; correct them, or remove them"
+        )
+    if ids:
+        raise DataError(
+            f"{option('gate')}: {len(ids)} ids are {ids_are} ({first(ids)}); correct them, or remove them"
+        )
 
 
 def _flips_of_waivers(
@@ -327,7 +327,8 @@ class _Kept(NamedTuple):
 
 def _count_kept(source: SliceSource, rules: GateFile, named: Mapping[str, NamedSample]) -> _Kept:
     """Count the samples of the rules: ids in the gate file, ids in the file that it names, and the slice."""
-    keep, lines = rules.must_keep, {} if rules.listed is None else rules.listed.lines
+    keep = rules.must_keep
+    lines = {} if rules.listed is None else rules.listed.lines
     right = {each: named[each].old_right for each in keep.ids}
     # A right answer to a sample of one rule protects nothing of another.
     of_rules = {

@@ -44,7 +44,8 @@ def read_label_file(path: Path) -> list[LabelRow]:
             nothing is labelled.
         UsageError: the file has another ending.
     """
-    rows, number = list[LabelRow](), 0
+    rows: list[LabelRow] = []
+    number = 0
     for part in find_parts(path, LABELS):
         with explaining(part):
             headers = form_of(part).headers(part)
@@ -129,14 +130,18 @@ class Outcomes:
             kind: `NEGATIVE` or `POSITIVE`.
             chosen: (D,) True for disagreements of a slice; None: all.
         """
-        labelled, said = self.draw.order[: len(self.said)], self.said
-        if chosen is not None:
-            inside = chosen[labelled]
-            labelled, said = labelled[inside], said[inside]
-        every = slice(None) if chosen is None else chosen
-        parts = (every, labelled, labelled[said == kind], labelled[np.isin(said, (MAYBE, MISSING))])
-        columns = [self.draw.sizes(part).tolist() for part in parts]
-        return [Stratum(*each) for each in zip(*columns, strict=True)]
+        labelled = self.draw.order[: len(self.said)]
+        inside = slice(None) if chosen is None else chosen[labelled]
+        labelled = labelled[inside]
+        said = self.said[inside]
+        of_strata = zip(
+            self.draw.sizes(slice(None) if chosen is None else chosen).tolist(),
+            self.draw.sizes(labelled).tolist(),
+            self.draw.sizes(labelled[said == kind]).tolist(),
+            self.draw.sizes(labelled[np.isin(said, (MAYBE, MISSING))]).tolist(),
+            strict=True,
+        )
+        return [Stratum(rows, labels, flips, unsure) for rows, labels, flips, unsure in of_strata]
 
 
 def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
@@ -145,8 +150,8 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
     Raises:
         DataError: a row was not drawn, has another id than in the draw or two labels, or a label is no class.
     """
-    names, ids = draw.traffic.pairing.vocabulary, draw.traffic.ids
-    known = {written: place for place, name in enumerate(names) if name for written in _spellings(name)}
+    names = draw.traffic.pairing.vocabulary
+    known = {written: index for index, name in enumerate(names) if name for written in _spellings(name)}
     old, new = (draw.traffic.answers(role) for role in ("old", "new"))
     said = np.full(len(draw), MISSING, dtype=np.int8)
     given: dict[int, LabelRow] = {}
@@ -154,7 +159,8 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         if row.place >= len(draw):
             raise DataError(f"{row.where} was not drawn: the draw has {len(draw):,} rows; remove it")
         chosen = int(draw.order[row.place])
-        if row.id is not None and row.id not in _spellings(drawn := ids[chosen].as_py()):
+        drawn = str(draw.traffic.ids[chosen].as_py())
+        if row.id is not None and row.id not in _spellings(drawn):
             raise DataError(
                 f"{row.where} was not drawn: its id is {shown(row.id)}, and {shown(drawn)} was drawn "
                 "there; restore the id, or leave the column out (a spreadsheet may have changed it)"
@@ -162,7 +168,7 @@ def match_labels(draw: Draw, rows: Sequence[LabelRow]) -> Outcomes:
         before = given.setdefault(row.place, row)
         if before.label != row.label:
             raise DataError(
-                f"{row.where}: {shown(str(ids[chosen].as_py()))} is labelled {shown(row.label)}, and "
+                f"{row.where}: {shown(drawn)} is labelled {shown(row.label)}, and "
                 f"{shown(before.label)} before; keep one label"
             )
         said[row.place] = _outcome(row, known, int(old[chosen]), int(new[chosen]))
@@ -180,7 +186,9 @@ def _outcome(row: LabelRow, known: Mapping[str, int], old: int, new: int) -> int
             f"{row.where}: {shown(row.label)} is no class of either model{did_you_mean(row.label, known)}; "
             f"write a class, {OTHER} (both are wrong) or {UNSURE}"
         )
-    return NEGATIVE if label == old else POSITIVE if label == new else NEITHER
+    if label == old:
+        return NEGATIVE
+    return POSITIVE if label == new else NEITHER
 
 
 def rows_of_mapping(draw: Draw, labels: Mapping[object, object]) -> list[LabelRow]:

@@ -15,15 +15,7 @@ from mptctl.evaluation.decision import decide
 from mptctl.evaluation.gate.check import RELATIONS, VERBS, make_gate
 from mptctl.evaluation.gate.history import Look, digest, verdict_of
 from mptctl.evaluation.labels.draw import ROLES, Draw, Traffic
-from mptctl.evaluation.labels.label_file import (
-    FOREIGN,
-    MAYBE,
-    MISSING,
-    NEGATIVE,
-    NEITHER,
-    POSITIVE,
-    Outcomes,
-)
+from mptctl.evaluation.labels.label_file import FOREIGN, MAYBE, MISSING, NEGATIVE, NEITHER, POSITIVE, Outcomes
 from mptctl.evaluation.labels.sampling import LabelPlan, Stratum, difference, flip_shares, plan_labels
 from mptctl.evaluation.limits import Limits, Looks
 from mptctl.evaluation.rates import Interval
@@ -178,11 +170,7 @@ class Groups(NamedTuple):
 
 
 def report_disagreement(
-    draw: Draw,
-    limit: float | None,
-    level: float,
-    slices: Sequence[Groups] = (),
-    file: Path | None = None,
+    draw: Draw, limit: float | None, level: float, slices: Sequence[Groups] = (), file: Path | None = None
 ) -> DisagreeReport:
     """Report how many predictions differ, where they do, and how many labels decide a limit.
 
@@ -193,11 +181,13 @@ def report_disagreement(
         slices: the keys of slices.
         file: the rows are written to it; None: to no file.
     """
-    traffic, names = draw.traffic, draw.traffic.pairing.vocabulary
+    traffic = draw.traffic
+    names = traffic.pairing.vocabulary
     old, new = (traffic.answers(role).astype(np.int64) for role in ROLES)
     pairs, counts = np.unique(old * len(names) + new, return_counts=True)
     most = np.argsort(-counts, kind="stable")[:LISTED]
-    rows, total = len(traffic), len(traffic.pairing)
+    rows = len(traffic)
+    total = len(traffic.pairing)
     by_slice = [
         SliceDisagreement(by=dict(by), n=samples, disagreements=_disagreements(differ, samples))
         for groups in slices
@@ -267,18 +257,21 @@ def report_labels(
         slices: the keys of slices.
         warnings: further remarks.
     """
-    draw, looks, tail = outcomes.draw, rules.looks, tail_of(LEVEL)
-    models, total = draw.traffic.pairing.models, len(draw.traffic.pairing)
-    strata = {kind: outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)}
-    negative, positive = (_share(each, total, tail, looks) for each in strata.values())
-    lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata.values())
+    draw = outcomes.draw
+    looks = rules.looks
+    tail = tail_of(LEVEL)
+    pairing = draw.traffic.pairing
+    total = len(pairing)
+    strata = [outcomes.strata(kind) for kind in (NEGATIVE, POSITIVE)]
+    negative, positive = (_share(each, total, tail, looks) for each in strata)
+    lost, won = (flip_shares(each, total, tail / 2, looks) for each in strata)
     reason = why_no_nfr(draw.traffic, outcomes)
     remarks = list(warnings)
     if missing := outcomes.count(MISSING):
         remarks.append(f"{missing:,} rows before the last label have none, and count as unsure")
     return LabelledReport(
-        old=models["old"].name,
-        new=models["new"].name,
+        old=pairing.models["old"].name,
+        new=pairing.models["new"].name,
         n=total,
         disagreements=len(draw.traffic),
         drawn=DrawnRows(count=len(draw), fingerprint=draw.fingerprint),
@@ -318,7 +311,7 @@ def make_look(report: LabelledReport, today: date, tag: str | None) -> Look:
         draw=report.drawn.fingerprint,
         flips=report.flips.rate,
         interval=decided[0] if decided else report.flips.ci95,
-        confidence=(report.gate.confidence if decided else None) or LEVEL,
+        confidence=report.gate.confidence or LEVEL if decided else LEVEL,
         verdict=verdict_of(report.gate),
         fingerprint=digest(report.model_dump_json(exclude={"slices", "warnings"})),
     )
@@ -341,18 +334,19 @@ def _share(strata: Sequence[Stratum], total: int, tail: float, looks: Looks) -> 
 
 def _slices(outcomes: Outcomes, slices: Sequence[Groups], tail: float, looks: Looks) -> list[LabelledSlice]:
     """The slices with samples that can flip; in a slice, too, the order of the labels is random."""
-    rows, traffic = [], outcomes.draw.traffic
+    rows = []
     for groups in slices:
-        samples, of_rows = groups.sizes().tolist(), groups.code[traffic.numbers]
-        for place in np.unique(of_rows)[:LISTED].tolist():
-            strata = outcomes.strata(NEGATIVE, of_rows == place)
+        samples = groups.sizes().tolist()
+        slice_of_row = groups.code[outcomes.draw.traffic.numbers]
+        for index in np.unique(slice_of_row)[:LISTED].tolist():
+            strata = outcomes.strata(NEGATIVE, slice_of_row == index)
             rows.append(
                 LabelledSlice(
-                    by=dict(groups.by[place]),
-                    n=samples[place],
+                    by=dict(groups.by[index]),
+                    n=samples[index],
                     disagreements=sum(each.rows for each in strata),
                     labelled=sum(each.labelled for each in strata),
-                    flips=_share(strata, samples[place], tail, looks),
+                    flips=_share(strata, samples[index], tail, looks),
                 )
             )
     return sorted(rows, key=lambda row: -(row.flips.rate or 0))[:LISTED]
@@ -375,9 +369,11 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
     level, total = rules.confidence or LEVEL, len(outcomes.draw.traffic.pairing)
     interval = flip_shares(outcomes.strata(NEGATIVE), total, tail_of(level), rules.looks).population
     answer = decide(interval, limit)
-    title = f"negative flips per sample {'n/a' if flips.rate is None else f'{100 * flips.rate:.2f} %'}"
-    low, high = (f"{100 * end:.2f}" for end in interval)
-    ends, shown = f"{100 * level:.10g} % interval {low} to {high}", f"{100 * limit:g} %"
+    rate = "n/a" if flips.rate is None else f"{100 * flips.rate:.2f} %"
+    title = f"negative flips per sample {rate}"
+    low, high = interval
+    ends = f"{100 * level:.10g} % interval {100 * low:.2f} to {100 * high:.2f}"
+    shown = f"{100 * limit:g} %"
     message = f"{title} ({ends} %) {VERBS[answer]} the limit of {shown}"
     if answer == "undecided":
         rest = len(outcomes.draw.traffic) - len(outcomes.said)

@@ -277,7 +277,8 @@ def plan_labels(rows: int, total: int, limit: float, level: float) -> LabelPlan:
         limit: of negative flips per sample, a fraction.
         level: of the interval, two-sided.
     """
-    tail, part = tail_of(level), SAMPLING_PART * tail_of(level)
+    tail = tail_of(level)
+    part = SAMPLING_PART * tail
     most = _bisect(
         -1, total + 1, lambda flips: share_interval((flips, flips), total, tail - part)[1] <= limit
     )
@@ -317,7 +318,10 @@ def _bisect(low: int, high: int, holds: Any) -> int:
 
 
 def _first(holds: Any, most: int) -> int | None:
-    """A smallest number up to `most` for which something holds, and about from which on it does; or None."""
+    """The smallest number from 1 to `most` from which on something holds; None where it holds at none.
+
+    Where it holds for a number and not for a few above, this is one of the first for which it holds.
+    """
     high = 1
     while not holds(high):
         if high == most:

@@ -24,14 +24,16 @@ def read_groups(traffic: Traffic, keys: Sequence[tuple[str, ...]], metadata: Pat
     own = [Path(model.name) for model in traffic.pairing.models.values() if is_file(model)]
     files = [metadata, *own] if metadata else own
     headers = {file: side_headers(file) for file in files} if keys else {}
-    found, relation, total = [], traffic.pairing.relation, len(traffic.pairing)
+    total = len(traffic.pairing)
+    found = []
     for key in keys:
         columns = []
         for column in key:
             holding = [file for file, names in headers.items() if column in names]
             if not holding:
                 raise no_such_column(option("by"), headers, column)
-            columns += [Column(*each) for each in SideTable(holding[0], [column]).values_of(relation, total)]
+            ((codes, values),) = SideTable(holding[0], [column]).values_of(traffic.pairing.relation, total)
+            columns.append(Column(codes, values))
         code, groups = cross(columns, np.arange(total))
         if len(groups) > LISTED:
             raise UsageError(

@@ -65,6 +65,7 @@ class ClassMap:
         which are NEW's names.
         """
         own, other = (self.old, self.new) if role == "old" else (self.new, self.old)
+        # Of two mappings, the one that stands last decides where both have a name.
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
         return _rename_model(model, labels, own)
 
@@ -167,7 +168,7 @@ def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedC
             classes.append(MappedClass(name=old, old=[old], new=names))
             continue
         merged = old_names[names[0]]  # a class that was only renamed has one old name
-        if merged[0] == old:  # so that a merged class is made once
+        if merged[0] == old:  # each of its old names comes by here, and the first one makes the class
             classes.append(MappedClass(name=names[0], old=merged, new=names))
     common = Counter(each.name for each in classes)
     if twice := [each for each, count in common.items() if count > 1]:

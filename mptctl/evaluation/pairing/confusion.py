@@ -54,7 +54,12 @@ class Confusion:
     @cached_property
     def by_class(self) -> IntArray:
         """(V,) samples of each class, up to the largest number that is a class or an answer."""
-        return self._sums(self.truth)
+        return self._sums(self.truth, self.n)
+
+    @cached_property
+    def right_by_class(self) -> IntArray:
+        """(V,) right answers to samples of each class."""
+        return self._sums(self.truth, np.where(self.truth == self.answer, self.n, 0))
 
     @cached_property
     def right_if_independent(self) -> float:
@@ -63,7 +68,7 @@ class Confusion:
         This is the sum over classes of (samples of the class) * (answers of the class) / (all samples).
         """
         # Exact: sums of products of integers, at most total**2. In Python's integers, as they may be large.
-        pairs = zip(self.by_class.tolist(), self._sums(self.answer).tolist(), strict=True)
+        pairs = zip(self.by_class.tolist(), self._sums(self.answer, self.n).tolist(), strict=True)
         expected: float = sum(samples * answers for samples, answers in pairs) / self.total
         return expected
 
@@ -79,17 +84,11 @@ class Confusion:
         expected = self.right_if_independent
         return (self.right - expected) / (self.total - expected)
 
-    def never_right(self) -> IntArray:
-        """The classes with samples of which none has a right answer."""
-        right = self._sums(self.truth, self.truth == self.answer)
-        return np.flatnonzero((self.by_class > 0) & (right == 0))
-
-    def _sums(self, classes: IntArray, chosen: NDArray[np.bool_] | None = None) -> IntArray:
-        """(V,) sums of `n` by the class of each entry, over all entries or the chosen ones."""
+    def _sums(self, classes: IntArray, n: IntArray) -> IntArray:
+        """(V,) sums of (P,) numbers of samples by (P,) classes."""
         size = 1 + int(max(self.truth.max(initial=0), self.answer.max(initial=0)))
         sums = np.zeros(size, dtype=np.int64)
-        kept = slice(None) if chosen is None else chosen
-        np.add.at(sums, classes[kept], self.n[kept])
+        np.add.at(sums, classes, n)
         return sums
 
 
@@ -134,21 +133,21 @@ def find_exchanged_names(confusion: Confusion) -> list[ExchangedNames]:
     Returns:
         The groups, by their first class.
     """
-    right = confusion._sums(confusion.truth, confusion.truth == confusion.answer)
+    right = confusion.right_by_class
     next_class, count_of_next = _most_frequent_wrong_answers(confusion)
     is_halved = (count_of_next > 0) & (2 * count_of_next >= confusion.by_class + right)
     num_classes = int(np.count_nonzero(confusion.by_class))
     found = []
     for cycle in _cycles(np.where(is_halved, next_class, -1)):
         members = np.array(cycle)
-        samples, renamed_right = int(confusion.by_class[members].sum()), int(count_of_next[members].sum())
-        tosses = renamed_right + int(right[members].sum())
         length = len(cycle)
+        samples = int(confusion.by_class[members].sum())
+        right_now = int(right[members].sum())
+        right_renamed = int(count_of_next[members].sum())
         log_cycles = math.lgamma(num_classes + 1) - math.lgamma(num_classes - length + 1) - math.log(length)
         log_allowed = math.log(FALSE_ALARM) - (length - 1) * math.log(2) - log_cycles
-        if _log_tail(renamed_right, tosses) <= log_allowed:
-            errors = samples - int(right[members].sum())
-            found.append(ExchangedNames(tuple(cycle), samples, errors, samples - renamed_right))
+        if _log_tail(right_renamed, right_renamed + right_now) <= log_allowed:
+            found.append(ExchangedNames(tuple(cycle), samples, samples - right_now, samples - right_renamed))
     return found
 
 
@@ -192,7 +191,9 @@ def _log_tail(count: int, tosses: int) -> float:
     share = count / tosses
     if share <= 0.5:
         return 0.0
-    entropy = -share * math.log(share) - (0.0 if count == tosses else (1 - share) * math.log(1 - share))
+    entropy = -share * math.log(share)
+    if count < tosses:
+        entropy -= (1 - share) * math.log(1 - share)
     return -tosses * (math.log(2) - entropy)
 
 
@@ -209,9 +210,9 @@ def exchanged_names_sentence(found: Sequence[ExchangedNames], names: Sequence[st
         for group in found
         for one, other in zip(group.classes, [*group.classes[1:], group.classes[0]], strict=True)
     ]
-    samples, errors, renamed = (
-        sum(getattr(group, field) for group in found) for field in ("samples", "errors", "errors_renamed")
-    )
+    samples = sum(group.samples for group in found)
+    errors = sum(group.errors for group in found)
+    renamed = sum(group.errors_renamed for group in found)
     return (
         f"class names of {model} are exchanged: {some(called, MOST_NAMES)}; of the {samples:,} samples of "
         f"these classes {errors:,} are wrong, and {renamed:,} with the right names; "
@@ -273,7 +274,8 @@ def never_right_warnings(confusion: Confusion, names: Sequence[str]) -> list[str
         confusion: of the old model, over samples of old classes.
         names: the name of each class, by its number.
     """
-    classes = [names[index] for index in confusion.never_right().tolist()]
+    never_right = np.flatnonzero((confusion.by_class > 0) & (confusion.right_by_class == 0))
+    classes = [names[index] for index in never_right.tolist()]
     if not confusion.right or not classes:
         return []
     many = "1 class" if len(classes) == 1 else f"{len(classes):,} classes"

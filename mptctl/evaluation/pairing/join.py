@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
+from mptctl.evaluation.reading.agreement import error_of_repeated_ids
 from mptctl.evaluation.reading.columns import NAMED, first, integers
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.table import Stored, Table
@@ -65,31 +66,28 @@ class Pairing:
 
     def with_ids(self, numbers: NDArray[np.integer[Any]], limit: int | None = None) -> pa.Table:
         """`id`, as text, and `number` of some samples, as `by_id` has them."""
-        end = "" if limit is None else f" LIMIT {limit}"
+        order = "ORDER BY 1" if limit is None else f"ORDER BY 1 LIMIT {limit}"
         if self.rows:
             wanted = {"number": np.asarray(numbers, dtype=np.int64)}
-            return self._find(wanted, f"JOIN {{}} AS v ON s.number = v.number ORDER BY 1{end}")
+            return self._find(wanted, "JOIN", f"ON s.number = v.number {order}")
         # The first model's table stands in the order of the numbers: a fifth of the time of a join by them.
         is_wanted = np.zeros(len(self), dtype=np.int32)
         is_wanted[numbers] = 1
-        return self._find(
-            {"wanted": is_wanted}, f"POSITIONAL JOIN {{}} AS v WHERE wanted = 1 ORDER BY 1{end}"
-        )
+        return self._find({"wanted": is_wanted}, "POSITIONAL JOIN", f"WHERE wanted = 1 {order}")
 
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """The numbers of the samples with some ids; an id that no sample has is left out."""
-        return _by_id(
-            self._find({"name": list(dict.fromkeys(ids))}, "JOIN {} AS v ON s.id::VARCHAR = v.name")
-        )
+        return _by_id(self._find({"name": list(dict.fromkeys(ids))}, "JOIN", "ON s.id::VARCHAR = v.name"))
 
     def _find(
-        self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], joined: str
+        self, wanted: Mapping[str, NDArray[np.signedinteger[Any]] | list[str]], join: str, rest: str
     ) -> pa.Table:
-        """`id` and `number` of the samples `s` that SQL joins with a table, for which {} stands there."""
+        """`id` and `number` of the samples `s` that are joined with columns `v`; join and rest are SQL."""
         work = current()
         view = work.register(wanted)
         found = work.table(
-            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s {joined.format(view)}"
+            f"SELECT s.id::VARCHAR AS id, s.number AS number FROM {self.relation} AS s "
+            f"{join} {view} AS v {rest}"
         )
         work.drop_later(f"DROP VIEW IF EXISTS {view}")
         return found
@@ -137,7 +135,9 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
     answers = {role: np.empty(n, dtype=kind) for role in models}
     rows = {role: np.empty(n, dtype=np.int64) for role in scored}
     other_labels: dict[str, list[tuple[NDArray[Any], Codes]]] = {role: [] for role in others}
-    wanted = {role: ["pred", *["row"] * (role in scored), *["label"] * has_labels] for role in models}
+    wanted = {role: ["pred", "label"] if has_labels else ["pred"] for role in models}
+    for role in scored:
+        wanted[role].append("row")
     for batch in _join_one_to_one(models, relations, wanted):
         numbers = batch["number"]
         for role in models:
@@ -146,7 +146,8 @@ def join(models: Mapping[str, Predictions], vocabulary: tuple[str, ...]) -> Pair
             rows[role][numbers] = batch[f"row_{role}"]
         if not has_labels:
             continue
-        truth[numbers] = labels = code_of_label[base][batch[f"label_{base}"]]
+        labels = code_of_label[base][batch[f"label_{base}"]]
+        truth[numbers] = labels
         for role in others:
             own_labels = code_of_label[role][batch[f"label_{role}"]]
             differs = own_labels != labels
@@ -212,7 +213,8 @@ def _join_one_to_one(
         DataError: ids are repeated, missing or extra.
     """
     base, *others = models
-    n, joined, is_whole = len(models[base]), 0, True
+    n = len(models[base])
+    joined = 0
     columns = [f"{role}.{column} AS {column}_{role}" for role in models for column in wanted[role]]
     sides = "".join(f" FULL JOIN {relations[role]} AS {role} USING (id)" for role in others)
     query = f"SELECT {base}.number, {', '.join(columns)} FROM {relations[base]} AS {base}{sides}"
@@ -223,12 +225,12 @@ def _join_one_to_one(
             joined += len(batch)
             # Of tables of n rows, a full join has n rows only if it is one to one, and so no empty cells. It
             # is not read any further: one id in very many rows would never end.
-            is_whole = joined <= n and not any(column.null_count for column in batch.columns)
-            if not is_whole:
+            if joined > n or any(column.null_count for column in batch.columns):
                 break
             yield dict(zip(batch.schema.names, map(integers, batch.columns), strict=True))
-    if not is_whole:
-        raise _error_of_ids(models, relations)
+        else:
+            return
+    raise _error_of_ids(models, relations)
 
 
 def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:
@@ -245,17 +247,14 @@ def _relations(models: Mapping[str, Predictions]) -> dict[str, str]:
 def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str]) -> DataError:
     """Make the error of a join that is not one to one: of repeated, missing or extra ids."""
     for role, model in models.items():
-        count, ids = _count_and_first_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
+        count, ids = current().count_ids(f"SELECT id FROM {relations[role]} GROUP BY id HAVING count(*) > 1")
         if count:
-            return DataError(
-                f"{model.name}: {count} ids stand there more than once ({_list_first(count, ids)}); keep one "
-                "row each"
-            )
+            return error_of_repeated_ids(model.name, count, _list_first(count, ids))
     base, *others = models
     for role in others:
         one, other = relations[base], relations[role]
-        missing, first_missing = _count_and_first_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
-        extra, first_extra = _count_and_first_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
+        missing, first_missing = current().count_ids(f"SELECT id FROM {one} ANTI JOIN {other} USING (id)")
+        extra, first_extra = current().count_ids(f"SELECT id FROM {other} ANTI JOIN {one} USING (id)")
         parts = [f"lacks {missing} of its ids ({_list_first(missing, first_missing)})"] if missing else []
         parts += [f"has {extra} ids more ({_list_first(extra, first_extra)})"] if extra else []
         if parts:
@@ -264,12 +263,6 @@ def _error_of_ids(models: Mapping[str, Predictions], relations: Mapping[str, str
                 "same samples with both"
             )
     raise AssertionError("rows that do not match, and no id that shows it")
-
-
-def _count_and_first_ids(query: str) -> tuple[int, list[str]]:
-    """Return how many ids a query finds, and the first few as text."""
-    rows = current().fetch(f"SELECT count(*) OVER (), id::VARCHAR FROM ({query}) ORDER BY 2 LIMIT {NAMED}")
-    return (rows[0][0] if rows else 0), [row[1] for row in rows]
 
 
 def _list_first(total: int, names: Sequence[str]) -> str:

@@ -95,9 +95,9 @@ class PairedAnswers:
     @cached_property
     def flipped_pairs(self) -> FlippedPairs:
         """The negative flips by true class and new answer."""
-        flips, pairing = np.flatnonzero(self.flipped), self.pairing
+        pairing = self.pairing
         truth, answer, n = count_pairs(
-            pairing.truth[flips], pairing.answers["new"][flips], len(pairing.vocabulary)
+            pairing.truth[self.flipped], pairing.answers["new"][self.flipped], len(pairing.vocabulary)
         )
         order = np.argsort(-n, kind="stable")
         return FlippedPairs(truth[order], answer[order], n[order])
@@ -112,11 +112,12 @@ class PairedAnswers:
         Returns:
             (size, 4) how many samples both get right, flip, are gained, and both get wrong.
         """
-        old, new = (~self.right[role][self.of_old] for role in ("old", "new"))
+        old_wrong = ~self.right["old"][self.of_old]
+        new_wrong = ~self.right["new"][self.of_old]
         counts = np.zeros(4 * size, dtype=np.int64)
         for rows in _blocks(len(groups)):
-            cells = 4 * groups[rows].astype(np.int64) + 2 * old[rows] + new[rows]
-            counts = add_counts(counts, cells)
+            cells = 2 * old_wrong[rows] + new_wrong[rows]  # from 0, in the order of the columns
+            counts = add_counts(counts, 4 * groups[rows].astype(np.int64) + cells)
         return counts.reshape(size, 4)
 
     @cached_property

@@ -93,20 +93,25 @@ def choose_old_classes(
     else:
         never_predicted = sorted(labels - set(old.table.answers))
         chosen = frozenset(labels.difference(never_predicted))
-        others = f", and not {first(never_predicted)}, which it never predicts" if never_predicted else ""
-        warnings.append(
-            f"{old.name} does not say which classes it knows: the {len(chosen)} labels that it predicts "
-            f"count as old{others}; add `classes` to the file, or give {option('old-classes')}"
-        )
+        warnings.append(_inferred_classes_warning(old, len(chosen), never_predicted))
     if given is not None and old.classes is not None:
-        labels_if_all = labels if given == ALL else None
-        warnings += _contradictions(old, chosen, labels_if_all, named_by or option("old-classes"))
+        needed = labels if given == ALL else set(old.classes)
+        warnings += _contradictions(old, chosen, needed, named_by or option("old-classes"))
     _refuse_unknown_to_new(old, new, chosen)
     if new.classes is not None and (unpredictable := sorted(labels - set(new.classes))):
         warnings.append(
             f"{new.name} cannot predict {len(unpredictable)} classes of the test set: {first(unpredictable)}"
         )
     return OldClasses(chosen, never_predicted, warnings)
+
+
+def _inferred_classes_warning(old: Predictions, count: int, never_predicted: Sequence[str]) -> str:
+    """The warning on old classes, so many, that are the labels that OLD predicts, since it names none."""
+    others = f", and not {first(never_predicted)}, which it never predicts" if never_predicted else ""
+    return (
+        f"{old.name} does not say which classes it knows: the {count} labels that it predicts "
+        f"count as old{others}; add `classes` to the file, or give {option('old-classes')}"
+    )
 
 
 def _refuse_unknown_to_new(old: Predictions, new: Predictions, old_classes: frozenset[str]) -> None:
@@ -129,20 +134,19 @@ def _refuse_unknown_to_new(old: Predictions, new: Predictions, old_classes: froz
     )
 
 
-def _contradictions(
-    old: Predictions, chosen: frozenset[str], labels: set[str] | None, named_by: str
-) -> list[str]:
+def _contradictions(old: Predictions, chosen: frozenset[str], needed: set[str], named_by: str) -> list[str]:
     """Return a warning where the old classes that are given are not those that the old model names.
 
     Args:
         old: predictions of the old model, which names its classes.
         chosen: the old classes that are given.
-        labels: the labels of the test set, if these are the old classes: then a class without samples is no
-            contradiction. None if the classes are listed.
+        needed: classes that may not be left out if the model names them. Where the old classes are all labels
+            of the test set, a class without samples may be.
         named_by: the flag or key that gives them.
     """
     own = frozenset(old.classes or ())
-    more, fewer = sorted(chosen - own), sorted((own if labels is None else own & labels) - chosen)
+    more = sorted(chosen - own)
+    fewer = sorted((own & needed) - chosen)
     parts = [f"has {first(more)}, which OLD does not know"] if more else []
     parts += [f"leaves out {first(fewer)}, which OLD knows"] if fewer else []
     if not parts:

@@ -51,10 +51,10 @@ def same_content(pairing: Pairing) -> bool:
         return True
     new_column = {label: column for column, label in enumerate(new.classes)}
     columns = [new_column[label] for label in old.classes]
-    first, second = pairing.rows["old"], pairing.rows["new"]
+    old_rows, new_rows = pairing.rows["old"], pairing.rows["new"]
     return all(
-        np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
-        for rows in row_blocks(old.logits)
+        np.array_equal(old.logits[old_rows[samples]], new.logits[new_rows[samples]][:, columns])
+        for samples in row_blocks(old.logits)
     )
 
 
@@ -104,7 +104,8 @@ def unrelated_warnings(answers: PairedAnswers) -> list[str]:
         return []
     new = pairing.models["new"]
     share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
-    chance = float(share @ answers.by_class[:, :2].sum(axis=1)) / n
+    old_right_by_class = answers.by_class[:, :2].sum(axis=1)  # both right, and flips
+    chance = float(share @ old_right_by_class) / n
     if kept / n > chance + UNRELATED * (1 - chance):
         return []
     return [
@@ -125,20 +126,21 @@ def swap_warnings(answers: PairedAnswers) -> list[str]:
         One warning, or none.
     """
     pairing = answers.pairing
-    models = (pairing.models["old"], pairing.models["new"])
-    old, new = (
-        frozenset(model.table.answers if model.classes is None else model.classes) for model in models
-    )
-    old_wrong, new_wrong = (answers.wrong(role)[1] for role in ("old", "new"))
-    if not new < old or old_wrong >= new_wrong:
+    old, new = pairing.models["old"], pairing.models["new"]
+    old_classes = frozenset(old.table.answers if old.classes is None else old.classes)
+    new_classes = frozenset(new.table.answers if new.classes is None else new.classes)
+    _, old_wrong = answers.wrong("old")
+    _, new_wrong = answers.wrong("new")
+    if not new_classes < old_classes or old_wrong >= new_wrong:
         return []
-    if any(model.classes is None for model in models):
-        right = answers.right["old"][pairing.among(old - new)[pairing.truth]]
+    if old.classes is None or new.classes is None:
+        is_of_old_only = pairing.among(old_classes - new_classes)[pairing.truth]
+        right = answers.right["old"][is_of_old_only]
         if len(right) < CLASSES_ADDED * len(pairing) or 2 * int(right.sum()) < len(right):
             return []
     return [
-        f"OLD looks newer than NEW: {models[0].name} predicts {len(old):,} classes with "
-        f"{100 * old_wrong / len(pairing):.2f} % errors, {models[1].name} {len(new):,} of them with "
+        f"OLD looks newer than NEW: {old.name} predicts {len(old_classes):,} classes with "
+        f"{100 * old_wrong / len(pairing):.2f} % errors, {new.name} {len(new_classes):,} of them with "
         f"{100 * new_wrong / len(pairing):.2f} %; the model in production comes first"
     ]
 

@@ -44,14 +44,17 @@ def check_classes(name: str, classes: tuple[str, ...] | None) -> None:
         raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
 
 
+def error_of_repeated_ids(name: str, count: int, listed: str) -> DataError:
+    """Make the error of a file with ids that stand in several rows: how many ids, and some of them."""
+    return DataError(f"{name}: {count} ids stand there more than once ({listed}); keep one row each")
+
+
 def refuse_repeated_ids(ids: pa.Array, part: str) -> None:
     """Raise DataError where ids are repeated: very many rows of one id would take all memory."""
     counts = Counter(ids.to_pylist())
     repeated = [str(name) for name, count in counts.items() if count > 1]
     if repeated:
-        raise DataError(
-            f"{part}: {len(repeated)} ids stand there more than once ({first(repeated)}); keep one row each"
-        )
+        raise error_of_repeated_ids(part, len(repeated), first(repeated))
 
 
 def check_answers_known(name: str, table: Table, classes: tuple[str, ...] | None) -> None:

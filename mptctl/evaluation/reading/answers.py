@@ -88,8 +88,9 @@ def answers_from_logits(
     Raises:
         NonFiniteError: the maximum of a row of logits is NaN or infinite.
     """
-    column, sure = first_maximum(logits, name), confidences(logits, np.arange(len(logits)))
-    return Answers(ids, np.array(classes, dtype=np.str_)[column], sure, logits, classes, left_out)
+    answers = np.array(classes, dtype=np.str_)[first_maximum(logits, name)]
+    sure = confidences(logits, np.arange(len(logits)))
+    return Answers(ids, answers, sure, logits, classes, left_out)
 
 
 def _write_npz(answers: Answers, stream: IO[Any]) -> None:

@@ -42,8 +42,6 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
         raise DataError(
             f"{name}: of {type(value).__name__}, cannot be read ({one_line(error)[:120]}); {GIVE}"
         ) from error
-    if array is None:
-        raise DataError(f"{name}: rows of different lengths; {GIVE}")
     if array.ndim not in dimensions:
         raise DataError(f"{name}: has shape {array.shape}; {GIVE}")
     return without_column(array)
@@ -108,15 +106,15 @@ def _to_known_float(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype.kind == "V" and "float" in array.dtype.name else array
 
 
-def _stack(array: NDArray[Any], name: str) -> NDArray[Any] | None:
+def _stack(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Stack the rows of an array of objects, which are lists or arrays, to one array of floats.
 
     Returns:
-        (N, C) floats, or None where the lengths of rows differ. An array that holds no rows is returned, with
-        arrays of zero dimensions in it as Python's numbers.
+        (N, C) floats. An array that holds no rows is returned, with arrays of zero dimensions in it as
+        Python's numbers.
 
     Raises:
-        DataError: values are masked.
+        DataError: values are masked, or rows are of different lengths.
     """
     if array.dtype != object or array.ndim != 1 or not array.size:
         return array
@@ -130,7 +128,7 @@ def _stack(array: NDArray[Any], name: str) -> NDArray[Any] | None:
     if isinstance(array[0], list | tuple) or (hasattr(array[0], "ndim") and array[0].ndim > 0):
         rows = [np.asarray(_convert(row, "row"), dtype=np.float64) for row in array]
         if len({row.shape for row in rows}) > 1:
-            return None
+            raise DataError(f"{name}: rows of different lengths; {GIVE}")
         return np.stack(rows)
     scalars = [v.item() if getattr(v, "ndim", None) == 0 else v for v in array.tolist()]
     return as_objects(scalars)

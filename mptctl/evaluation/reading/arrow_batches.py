@@ -55,15 +55,14 @@ def read_batches(
 
 def _check_type(name: str, column: str, kind: pa.DataType) -> None:
     """Raise DataError where a column of predictions is of a wrong type."""
-    sound, wants = is_label_type(kind), "integers or text"
-    if column in ("logits", "classes"):
-        if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-            raise DataError(f"{name}: `{column}` holds {kind}; write a list in each row")
-        sound = is_label_type(kind.value_type)
-        if column == "logits":
-            sound, wants = types.is_floating(kind.value_type), "floats"
-    if not sound:
-        raise DataError(f"{name}: `{column}` holds {kind}; write {wants}")
+    has_lists = column in ("logits", "classes")
+    if has_lists and not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        raise DataError(f"{name}: `{column}` holds {kind}; write a list in each row")
+    value = kind.value_type if has_lists else kind
+    if column == "logits" and not types.is_floating(value):
+        raise DataError(f"{name}: `{column}` holds {kind}; write floats")
+    if column != "logits" and not is_label_type(value):
+        raise DataError(f"{name}: `{column}` holds {kind}; write integers or text")
 
 
 def _logits(name: str, column: pa.Array, start: int) -> NDArray[Any]:

@@ -198,14 +198,17 @@ def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
 
 def _check_text(values: pa.StringArray, what: str, name: str, start: int) -> pa.StringArray:
     """Return (n,) text; DataError where a value is empty or has a NUL."""
-    # The ends of the texts, and their bytes, which may be part of longer buffers.
-    ends = np.frombuffer(values.buffers()[1] or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
-    content, lengths = np.frombuffer(values.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]], np.diff(ends)
+    # Arrow keeps all texts in one buffer, and where each begins in another; both may hold more than these.
+    _, of_begins, of_bytes = values.buffers()
+    begins = np.frombuffer(of_begins or bytes(4), np.int32, len(values) + 1, 4 * values.offset)
+    content = np.frombuffer(of_bytes or b"", np.uint8)[begins[0] : begins[-1]]
     if not content.all():
-        rows = np.searchsorted(ends, np.flatnonzero(content == 0) + ends[0], side="right") - 1
-        raise _error_of_damaged(np.unique(rows).tolist(), len(values), what, name, start)
-    if not lengths.all():
-        raise empty_cells(np.flatnonzero(lengths == 0).tolist(), len(values), what, name, start)
+        nuls = begins[0] + np.flatnonzero(content == 0)
+        rows = np.unique(np.searchsorted(begins, nuls, side="right") - 1)
+        raise _error_of_damaged(rows.tolist(), len(values), what, name, start)
+    empty = np.flatnonzero(np.diff(begins) == 0)
+    if empty.size:
+        raise empty_cells(empty.tolist(), len(values), what, name, start)
     return values
 
 
@@ -279,8 +282,8 @@ def encode(values: pa.Array, what: str, name: str, start: int, vocabulary: Vocab
         names = as_labels(coded.dictionary, what, name)
     except DataError:
         # A dictionary may hold a value that is no label, and that no row has: so the rows alone are judged.
-        rows = as_labels(coded.dictionary_decode(), what, name, start)
-        return encode(rows, what, name, start, vocabulary)
+        coded = as_labels(coded.dictionary_decode(), what, name, start).dictionary_encode()
+        names = coded.dictionary
     codes = vocabulary.codes([str(each) for each in names.to_pylist()], what)
     return np.asarray(codes[integers(coded.indices)])
 
@@ -294,8 +297,7 @@ def as_labels(values: pa.Array, what: str, name: str, start: int = 0) -> pa.Arra
         what, name, start: the column, the file, and rows before these, for messages.
 
     Raises:
-        DataError: values are empty or damaged, or floats that are not whole. The message says how
-            many, and names the first three.
+        DataError: values are empty or damaged, or floats that are not whole; the message names three of them.
     """
     _refuse_empty(values, what, name, start)
     if types.is_dictionary(values.type):
@@ -347,26 +349,24 @@ def to_arrow(values: NDArray[Any], what: str, name: str) -> pa.Array:
         what, name: the column and the file, for messages.
 
     Raises:
-        DataError: values are anything else, empty, or damaged text (a NUL, or half a character). The message
-            says how many, and names the first three.
+        DataError: values are anything else, empty, or damaged text (a NUL, or half a character).
     """
     values = without_column(np.asarray(values))
-    kind = values.dtype.kind
     if values.ndim != 1:
         raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
-    if kind in "OT" and len(values) and all(isinstance(value, float | np.floating) for value in values):
-        values, kind = values.astype(np.float64), "f"
+    # Letters of numpy: O objects, T and U text, S bytes, i and u integers, f floats.
+    holds_objects = values.dtype.kind in "OT"
+    if holds_objects and len(values) and all(isinstance(value, float | np.floating) for value in values):
+        values = values.astype(np.float64)
+    kind = values.dtype.kind
     if kind in "iu" and values.dtype != np.uint64:
         return number_array(values.astype(np.int64))
     if kind == "f":
         return number_array(_as_integers(values, what, name))
     if kind not in "OTSUu":
         raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
-    text = (
-        _decode_all(values.tolist(), what, name)
-        if kind == "S"
-        else _from_objects(values.tolist(), what, name)
-    )
+    as_text_of = _decode_all if kind == "S" else _from_objects
+    text = as_text_of(values.tolist(), what, name)
     try:
         return _check_text(text_array(text), what, name, 0)
     except UnicodeEncodeError:

@@ -30,7 +30,6 @@ from mptctl.files.explained import shown
 
 # Bytes that are read at once; no cell may be longer.
 BLOCK = 2**25
-_LINE_END = "\n"
 _WRONG_QUOTE = 'has a quote that does not match; put the whole cell in quotes, with "" for a quote in it'
 # Bytes that may stand before an opening quote and after a closing one. Of the two quotes that stand for one
 # within a cell, the first counts as closing and the second as opening, so each has a quote beside it.
@@ -58,7 +57,9 @@ def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
         DataError: bytes are wrong as `_check_bytes` says, a row has another number of fields than the header,
             a cell of `logits` or `classes` is no list, or class lists differ.
     """
-    header, has_quotes = headers(path), _check_bytes(path)
+    header = headers(path)
+    has_quotes = _check_bytes(path)
+    is_list_of_flips = header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]
     names = [f"c{i}" for i in range(len(header))]
     cells = [names[header.index(column)] for column in wanted]
     wrong: list[str] = []
@@ -76,25 +77,29 @@ def batches(path: Path, wanted: Sequence[str]) -> Generator[dict[str, Any]]:
         arrow_csv.ParseOptions(newlines_in_values=has_quotes, invalid_row_handler=skip),
         arrow_csv.ConvertOptions(include_columns=cells, column_types=dict.fromkeys(cells, pa.string())),
     )
-    start = -1  # the header is the first row
+    start = 0
     with reader:
-        for block in reader:
+        for index, block in enumerate(reader):
             if wrong:
                 raise DataError(
                     f"{path}: {len(wrong)} rows have other than the {len(header)} fields of the header "
                     f"({first(wrong)}); write one field per column"
                 )
-            batch = block.slice(1) if start < 0 else block
+            batch = block.slice(1) if index == 0 else block  # the first row is the header
             columns = {column: batch.column(cell) for column, cell in zip(wanted, cells, strict=True)}
-            if header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]:
+            if is_list_of_flips:
                 for column, text in columns.items():
                     columns[column] = pc.replace_substring_regex(text, WRITTEN_FORMULA, r"\1")
             for column in columns.keys() & {"id", "label", "pred"}:
                 longest = pc.max(pc.utf8_length(columns[column])).as_py() or 0
                 if longest > LONGEST_VALUE:
                     raise too_long(path, column, longest)
-            yield _with_lists(path, columns, max(start, 0))
-            start = max(start, 0) + len(batch)
+            if "logits" in columns:
+                columns["logits"] = _stack_logits(path, columns["logits"], start)
+            if "classes" in columns and len(batch):
+                columns["classes"] = _common_classes(path, columns["classes"], start)
+            yield columns
+            start += len(batch)
 
 
 def _check_bytes(path: Path) -> bool:
@@ -123,66 +128,63 @@ def _check_bytes(path: Path) -> bool:
             except UnicodeDecodeError as error:
                 problem = f"is not UTF-8 ({error.reason}); save the file as UTF-8"
                 raise _error_at(path, content, start - pending + error.start, problem) from error
-        places = np.flatnonzero(block == ord('"')) + start
-        if places.size:
-            wrong = _find_wrong_quote(content, begin, places, opens_first=quotes % 2 == 0)
+        found = np.flatnonzero(block == ord('"')) + start
+        if found.size:
+            wrong = _find_wrong_quote(content, begin, found, opens_first=quotes % 2 == 0)
             if wrong is not None:
                 raise _error_at(path, content, wrong, _WRONG_QUOTE)
-            quotes += len(places)
-            last_quote = int(places[-1])
+            quotes += len(found)
+            last_quote = int(found[-1])
     if quotes % 2:
         raise _error_at(path, content, last_quote, _WRONG_QUOTE)
     return quotes > 0
 
 
 def _find_wrong_quote(
-    content: NDArray[np.uint8], begin: int, places: NDArray[np.int64], *, opens_first: bool
+    content: NDArray[np.uint8], begin: int, quotes: NDArray[np.int64], *, opens_first: bool
 ) -> int | None:
     """Find the first quote that stands neither at the begin nor at the end of a cell; None if there is none.
 
     Args:
         content: all bytes of the file.
-        begin: place of the first byte after the byte order mark.
-        places: (n,) places of the quotes, in order; opening and closing ones take turns.
+        begin: index of the first byte after the byte order mark.
+        quotes: (n,) indices of the quotes, in order; opening and closing ones take turns.
         opens_first: whether the first of them is an opening one.
     """
-    opens = np.arange(len(places)) % 2 == (0 if opens_first else 1)
-    beside = np.where(opens, places - 1, places + 1)
+    opens = np.arange(len(quotes)) % 2 == (0 if opens_first else 1)
+    beside = np.where(opens, quotes - 1, quotes + 1)
     at_edge = (beside < begin) | (beside == len(content))
+    # The remainder keeps an index beyond an edge, which is right anyway, within the array.
     is_right = at_edge | np.isin(content[beside % len(content)], _BESIDE_QUOTES)
-    return None if is_right.all() else int(places[~is_right][0])
+    return None if is_right.all() else int(quotes[~is_right][0])
 
 
-def _error_at(path: Path, content: NDArray[np.uint8], place: int, problem: str) -> DataError:
-    """Make the error of a byte at a place in a file."""
-    return DataError(f"{path}: line {1 + int(np.count_nonzero(content[:place] == ord(_LINE_END)))} {problem}")
+def _error_at(path: Path, content: NDArray[np.uint8], index: int, problem: str) -> DataError:
+    """Make the error of one byte of a file, which names its line."""
+    line = 1 + int(np.count_nonzero(content[:index] == ord("\n")))
+    return DataError(f"{path}: line {line} {problem}")
 
 
-def _with_lists(path: Path, columns: dict[str, Any], start: int) -> dict[str, Any]:
-    """Replace the cells of `logits` and `classes` by what they list.
+def _stack_logits(path: Path, cells: pa.Array, start: int) -> NDArray[np.float64]:
+    """Read n cells of `logits`, after `start` others, to (n, C); DataError where lengths differ."""
+    numbered = enumerate(cells.to_pylist(), start + 1)
+    rows = [_read_logits(f"{path}: row {number}", cell) for number, cell in numbered]
+    if len({len(row) for row in rows}) > 1:
+        raise DataError(f"{path}: rows of `logits` are of different lengths; write (N, C)")
+    return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
-    Args:
-        path: of the file, for messages.
-        columns: text by column.
-        start: rows before these, for messages.
-    """
-    if "logits" in columns:
-        cells = enumerate(columns["logits"].to_pylist(), start + 1)
-        rows = [_read_logits(f"{path}: row {number}", cell) for number, cell in cells]
-        if len({len(row) for row in rows}) > 1:
-            raise DataError(f"{path}: rows of `logits` are of different lengths; write (N, C)")
-        columns["logits"] = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
-    if "classes" in columns and len(columns["classes"]):
-        coded = columns["classes"].dictionary_encode()
-        rows_of = integers(coded.indices)
-        lists = [
-            _read_class_list(f"{path}: row {start + int(np.argmax(rows_of == i)) + 1}", cell)
-            for i, cell in enumerate(coded.dictionary.to_pylist())
-        ]
-        columns["classes"] = lists[0]
-        is_other = np.array([names != lists[0] for names in lists])
-        refuse_other_classes(str(path), np.flatnonzero(is_other[rows_of]).tolist(), start)
-    return columns
+
+def _common_classes(path: Path, cells: pa.Array, start: int) -> tuple[str, ...]:
+    """Read the list of classes in n cells, after `start` others; DataError where another list differs."""
+    coded = cells.dictionary_encode()  # each different text is parsed once
+    text_of_row = integers(coded.indices)
+    lists = [
+        _read_class_list(f"{path}: row {start + int(np.argmax(text_of_row == i)) + 1}", cell)
+        for i, cell in enumerate(coded.dictionary.to_pylist())
+    ]
+    is_other = np.array([names != lists[0] for names in lists])
+    refuse_other_classes(str(path), np.flatnonzero(is_other[text_of_row]).tolist(), start)
+    return lists[0]
 
 
 def _read_logits(where: str, cell: str) -> list[float]:

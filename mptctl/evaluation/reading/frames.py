@@ -40,7 +40,8 @@ def column(frame: Any, name: str | int, argument: str) -> Any:
     Raises:
         UsageError: the frame has no such column, or several.
     """
-    names, name = column_names(frame), str(name)
+    names = column_names(frame)
+    name = str(name)
     if name not in names:
         raise no_column(name, names, argument)
     if names.count(name) > 1:
@@ -79,8 +80,8 @@ def write_columns(
         UsageError: the frame lacks one of the columns, or has several of its name.
         DataError: a column holds values of several types.
     """
-    columns = {name: _as_arrow(column(frame, name, "by"), name) for name in names}
-    id_column = _as_arrow(column(frame, id_name, "id"), id_name) if ids is None else pa.array(ids.tolist())
+    columns = {name: arrow_column(frame, name, "by") for name in names}
+    id_column = arrow_column(frame, id_name, "id") if ids is None else pa.array(ids.tolist())
     parquet.write_table(pa.table({**columns, "id": id_column}), path)
 
 

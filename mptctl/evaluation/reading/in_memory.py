@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text
-from mptctl.evaluation.reading.named_arrays import NamedArray, RowNames, named_array, order_columns
+from mptctl.evaluation.reading.named_arrays import RowNames, named_array, order_columns
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
@@ -90,12 +90,11 @@ class InMemory:
         truth = labels if self.labelled else None
         if values.ndim == 1:
             # With labels, the comparison is told which classes are old; here they are the model's own.
-            own = self.classes if not is_old else None if self.labelled else self.old_classes
-            return build_predictions(name, ids, truth, values, None, own)
-        table = NamedArray(values, None, table.columns, table.numbered)
-        own_list = self.old_classes if is_old else None
-        lists = [names for names in (own_list, self.classes) if names is not None]
-        logits, classes = order_columns(table, lists, name, some=is_old)
+            of_old = None if self.labelled else self.old_classes
+            return build_predictions(name, ids, truth, values, None, of_old if is_old else self.classes)
+        lists = [self.old_classes, self.classes] if is_old else [self.classes]
+        known = [names for names in lists if names is not None]
+        logits, classes = order_columns(replace(table, values=values), known, name, some=is_old)
         if classes is None:
             classes = self._classes_of_old(name, logits) if is_old else self.classes
         return build_predictions(name, ids, truth, None, logits, classes)
@@ -122,7 +121,7 @@ class InMemory:
                 f"{name}: logits of {old.shape[1]} columns, for which neither `classes` nor `old_classes` "
                 "has the names; give old_classes, the label of each column"
             )
-        if fitting[0] != fitting[-1]:
+        if len(set(fitting)) > 1:
             raise DataError(
                 f"{name}: `classes` and `old_classes` are the same labels in two orders, or two lists of one "
                 "length; give both in the order of the logits"

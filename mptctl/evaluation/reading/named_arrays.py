@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
-from mptctl.evaluation.reading.columns import as_text, first
+from mptctl.evaluation.reading.columns import as_objects, as_text, first
 
 # What polars calls columns that nobody named.
 _UNNAMED = "column_{}"
@@ -53,7 +52,7 @@ def named_array(value: Any, name: str) -> NamedArray:
     counted = list(range(len(columns)))
     numbered = columns in (counted, [_UNNAMED.format(i) for i in counted])
     names = counted if numbered else columns
-    text = as_text(np.array([*names, None], dtype=object)[:-1], "columns", name)
+    text = as_text(as_objects(names), "columns", name)
     return NamedArray(values, _row_names(value), tuple(text.tolist()), numbered)
 
 
@@ -122,13 +121,13 @@ def order_columns(
             index_of = {column: index for index, column in enumerate(columns)}
             return values[:, [index_of[name_of_class] for name_of_class in names]], names
     known = {each for names in lists for each in names}
-    if lists and not (some and known.issuperset(columns)):
-        unknown = sorted(set(columns) - known)
+    unknown = sorted(set(columns) - known)
+    if not lists or (some and not unknown):
+        return values, columns
+    problem = f"only {len(columns)} of the classes"
+    if unknown:
         problem = f"names that are no class: {first(unknown)}"
-        if not unknown:
-            problem = f"only {len(columns)} of the classes"
-        raise DataError(f"{name}: its columns have {problem}; name them by class, {BY_PLACE}")
-    return values, columns
+    raise DataError(f"{name}: its columns have {problem}; name them by class, {BY_PLACE}")
 
 
 def _row_names(value: Any) -> Sequence[Any] | None:

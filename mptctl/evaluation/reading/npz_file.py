@@ -111,18 +111,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key
             f"{path}: `{key}` is compressed in a way that numpy does not write; write it with numpy.savez"
         )
     header = _read_header(archive, info)
-    if header.dtype.hasobject:
-        raise DataError(
-            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or "
-            "floats"
-        )
-    if header.size != info.file_size or min(header.shape, default=0) < 0:
-        raise DataError(
-            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} "
-            f"bytes, and the archive holds {info.file_size}; write it again"
-        )
-    if header.dtype.kind in "US" and 0 not in header.shape:
-        _refuse_length_of_texts(path, header, key)
+    _check_header(path, header, info.file_size, key)
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _map_array(path, info, header, key)
     free = free_memory()
@@ -145,8 +134,20 @@ def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
         return _Header(*read(member), member.tell())
 
 
-def _refuse_length_of_texts(path: Path, header: _Header, key: str) -> None:
-    """Raise DataError for an array of texts whose type has no character, or more than `LONGEST_VALUE`."""
+def _check_header(path: Path, header: _Header, stored: int, key: str) -> None:
+    """Raise DataError where an array, of `stored` bytes in the archive, is not safe to read by its header."""
+    if header.dtype.hasobject:
+        raise DataError(
+            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or "
+            "floats"
+        )
+    if header.size != stored or min(header.shape, default=0) < 0:
+        raise DataError(
+            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} "
+            f"bytes, and the archive holds {stored}; write it again"
+        )
+    if header.dtype.kind not in "US" or 0 in header.shape:
+        return
     bytes_of_a_character = np.dtype(f"{header.dtype.kind}1").itemsize
     length = header.dtype.itemsize // bytes_of_a_character
     if not length:  # numpy would make of each such text one of a character

@@ -68,7 +68,9 @@ def _refuse_long_texts(path: Path, schema: pa.Schema, columns: Sequence[str]) ->
     source = f"read_parquet('{escaped}', hive_partitioning=false)"
     with interrupts_kept():
         for name in columns:
-            kind, cell, relation = schema.field(name).type, '"' + name.replace('"', '""') + '"', source
+            kind = schema.field(name).type
+            cell = '"' + name.replace('"', '""') + '"'
+            relation = source
             if name == "classes" and hasattr(kind, "value_type"):
                 kind = kind.value_type
                 relation = f"(SELECT unnest(classes) AS classes FROM (SELECT classes FROM {source} LIMIT 1))"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ from mptctl.evaluation.reading.logits import first_maximum, refuse_one_column
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.table import Table, TableBuilder
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
-from mptctl.files import OpenOutput, writing
+from mptctl.files import OpenOutput
 
 # Beyond so many rows, some ids of each batch are looked at for repeated ones; others are found by the join.
 MANY, LOOKED_AT = 2**20, 2**11
@@ -83,7 +84,7 @@ class Predictions:
 
     def without_labels(self) -> Predictions:
         """The same predictions, each with empty text as its label, on which any two agree."""
-        return replace(self, table=replace(self.table, label_names=("",) * len(self.table.label_names)))
+        return replace(self, table=self.table.without_labels())
 
     def in_memory(self) -> Predictions:
         """The same predictions, whose table needs neither its files nor a workspace any more."""
@@ -131,19 +132,17 @@ def build_predictions(
         DataError: parts are missing, of unequal length, or contradict each other.
         NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
     """
-    batch: dict[str, Any] = {"id": to_arrow(ids, "id", name)}
-    if labels is not None:
-        batch["label"] = to_arrow(labels, "label", name)
-    if preds is not None:
-        batch["pred"] = to_arrow(preds, "pred", name)
+    given = {"id": ids, "label": labels, "pred": preds}
+    batch: dict[str, Any] = {
+        key: to_arrow(values, key, name) for key, values in given.items() if values is not None
+    }
     if logits is not None:
         batch["logits"] = logits
     if preds is None and logits is None:
         raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
-    reading = _Reading(name, in_memory=True, labelled=labels is not None)
-    reading.classes = classes
+    reading = _Reading(name, in_memory=True, labelled=labels is not None, classes=classes)
     reading.add(batch, name)
-    return reading.finish(origin) if labels is not None else reading.finish(origin).without_labels()
+    return reading.finish(origin)
 
 
 class _Reading:
@@ -152,16 +151,16 @@ class _Reading:
     Args:
         name: of the predictions.
         in_memory: keep the table in memory, as is done where there are logits.
-        labelled: the batches have labels.
-
-    Attributes:
-        classes: the list of classes so far; None where there is none.
+        labelled: the batches have labels; False: every label becomes the empty text.
+        classes: the list of classes, where the batches have none.
     """
 
-    def __init__(self, name: str, *, in_memory: bool, labelled: bool = True) -> None:
+    def __init__(
+        self, name: str, *, in_memory: bool, labelled: bool, classes: tuple[str, ...] | None = None
+    ) -> None:
         self.name = name
         self._labelled = labelled
-        self.classes: tuple[str, ...] | None = None
+        self._classes = classes
         self._logits: list[NDArray[Any]] = []
         self._vocabulary = Vocabulary(name)
         self._table = TableBuilder(self._vocabulary, in_memory=in_memory)
@@ -206,12 +205,20 @@ class _Reading:
             self._add_logits(batch["logits"], part)
             if "pred" in codes:
                 self._preds.append(codes["pred"])
-        # A column that is not there has the codes of the other one, which its name replaces at the end.
-        given = next(iter(codes.values()), np.zeros(n, dtype=np.int32))
-        if not codes:
+        if not codes:  # logits without labels
             self._vocabulary.codes([""], "label")
-        self._table.add(ids, codes.get("pred", given), codes.get("label", given) if self._labelled else None)
+            codes["label"] = np.zeros(n, dtype=np.int32)
+        # Without `pred`, labels fill its column until `finish` puts the answers of the logits there.
+        preds = codes["pred"] if "pred" in codes else codes["label"]
+        self._table.add(ids, preds, codes.get("label", preds) if self._labelled else None)
         self._rows += n
+
+    def add_all(self, batches: Iterable[dict[str, Any]], part: str) -> None:
+        """Add the rows of all batches of one file; arguments and errors as `add`."""
+        start = 0
+        for batch in batches:
+            self.add(batch, part, start)
+            start += len(batch["id"])
 
     def _check_kind(self, key: str, values: pa.Array, part: str) -> None:
         """Raise DataError where a column holds numbers in one part and text in another."""
@@ -226,11 +233,11 @@ class _Reading:
 
     def _check_classes(self, names: tuple[str, ...], part: str) -> None:
         """Keep the first list of classes; DataError where a later one differs."""
-        if self._rows and names != self.classes:
+        if self._rows and names != self._classes:
             raise DataError(
                 f"{part}: `classes` differs from that before; write the same list into all rows and parts"
             )
-        self.classes = names
+        self._classes = names
 
     def _add_logits(self, logits: NDArray[Any], part: str) -> None:
         """Keep the logits of n rows.
@@ -245,8 +252,9 @@ class _Reading:
             )
         if self._logits and self._logits[0].shape[1] != logits.shape[1]:
             raise DataError(f"{part}: rows of `logits` are of different lengths; write (N, C)")
-        needed, free = sum(each.nbytes for each in self._logits) + logits.nbytes, free_memory()
-        if self._logits and needed > free:  # they are copied once
+        needed = sum(each.nbytes for each in self._logits) + logits.nbytes
+        free = free_memory()
+        if self._logits and needed > free:  # `finish` copies logits of several batches into one array
             raise StorageError(
                 f"{part}: holds logits of {shown_size(needed)} and more where {shown_size(free)} of memory "
                 "are free; write logits into an uncompressed .npz (numpy.savez), or only `pred`"
@@ -260,11 +268,11 @@ class _Reading:
             DataError: there are no rows, or labels, predictions, logits and classes contradict each other.
             NonFiniteError: a row of logits has NaN or plus infinity, or only minus infinity.
         """
-        name, classes = self.name, self.classes
+        name, classes = self.name, self._classes
         if not self._rows:
             raise DataError(f"{name}: holds no sample; write one row per test sample")
         check_classes(name, classes)
-        table = self._table.table()
+        table = self._table.table() if self._labelled else self._table.table().without_labels()
         if not self._logits:
             check_answers_known(name, table, classes)
             return Predictions(name, table, None, classes, origin)
@@ -317,12 +325,9 @@ def read_predictions(path: Path, *, labelled: bool = True) -> Predictions:
                     f"{part}: columns {', '.join(own)}, and in {parts[0]}: {', '.join(columns)}; write the "
                     "same columns into all parts"
                 )
-            start = 0
             with closing(form_of(part).batches(part, columns)) as batches:
-                for batch in batches:
-                    reading.add(batch, str(part), start)
-                    start += len(batch["id"])
-    return reading.finish() if labelled else reading.finish().without_labels()
+                reading.add_all(batches, str(part))
+    return reading.finish()
 
 
 def read_frame(columns: pa.Table, name: str, *, labelled: bool = True) -> Predictions:
@@ -336,14 +341,12 @@ def read_frame(columns: pa.Table, name: str, *, labelled: bool = True) -> Predic
     Raises:
         DataError, NonFiniteError: as `read_predictions`.
     """
-    reading, start = _Reading(name, in_memory=True, labelled=labelled), 0
-    for batch in read_batches(name, columns.schema, columns.to_batches(), columns.column_names):
-        reading.add(batch, name, start)
-        start += len(batch["id"])
-    return reading.finish() if labelled else reading.finish().without_labels()
+    reading = _Reading(name, in_memory=True, labelled=labelled)
+    reading.add_all(read_batches(name, columns.schema, columns.to_batches(), columns.column_names), name)
+    return reading.finish()
 
 
-def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
+def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput) -> None:
     """Write predictions as an uncompressed ``.npz`` that `read_predictions` reads back.
 
     Args:

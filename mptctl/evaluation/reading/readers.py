@@ -91,8 +91,8 @@ def find_parts(path: Path, content: Content = PREDICTIONS) -> list[Path]:
     else:
         parts = _match(path)
     # A path that is no pattern is judged by its ending even if there is no such file.
-    named = parts if _is_pattern(path) else parts or [path]
-    unreadable = [part for part in named if part.suffix.lower() not in FORMS]
+    judged = [path] if not parts and not _is_pattern(path) else parts
+    unreadable = [part for part in judged if part.suffix.lower() not in FORMS]
     if unreadable:
         raise UsageError(f"{unreadable[0]}: not a {content.name}; use one of {SUFFIXES}")
     if not parts:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, option
-from mptctl.evaluation.reading.columns import NAMED, as_labels, explaining, first, integers
+from mptctl.evaluation.reading.agreement import error_of_repeated_ids
+from mptctl.evaluation.reading.columns import as_labels, explaining, first, integers
 from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
@@ -37,33 +38,25 @@ class SideTable:
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, work = path, current()
-        self.relation, self._cells = work.name(), [f"s{i}" for i in range(len(columns))]
-        as_text = ", ".join(
-            ["id::VARCHAR AS id", *(f"coalesce({s}::VARCHAR, '') AS {s}" for s in self._cells)]
-        )
+        work = current()
+        self.path = path
+        self.relation = work.name()
+        self._cells = [f"s{i}" for i in range(len(columns))]
+        cells_as_text = [f"coalesce({cell}::VARCHAR, '') AS {cell}" for cell in self._cells]
+        as_text = ", ".join(["id::VARCHAR AS id", *cells_as_text])
         for part in find_parts(path, COLUMNS):
             start = 0
             with explaining(part), closing(form_of(part).batches(part, ["id", *columns])) as batches:
                 for batch in batches:
-                    cells = [
-                        as_labels(batch["id"], "id", str(part), start),
-                        *(batch[column] for column in columns),
-                    ]
-                    work.append(
-                        self.relation, pa.Table.from_arrays(cells, names=["id", *self._cells]), as_text
-                    )
-                    start += len(cells[0])
+                    ids = as_labels(batch["id"], "id", str(part), start)
+                    cells = [ids, *(batch[column] for column in columns)]
+                    rows = pa.Table.from_arrays(cells, names=["id", *self._cells])
+                    work.append(self.relation, rows, as_text)
+                    start += len(rows)
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
-        repeated = work.fetch(
-            f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
-            f"ORDER BY id LIMIT {NAMED}"
-        )
-        if repeated:
-            raise DataError(
-                f"{path}: {repeated[0][0]} ids stand there more than once "
-                f"({first([row[1] for row in repeated])}); keep one row each"
-            )
+        count, ids = work.count_ids(f"SELECT id FROM {self.relation} GROUP BY id HAVING count(*) > 1")
+        if count:
+            raise error_of_repeated_ids(str(path), count, first(ids))
 
     def values_of(self, samples: str, n: int) -> list[tuple[NDArray[np.int32], tuple[str, ...]]]:
         """Read each column for some samples.
@@ -84,7 +77,8 @@ class SideTable:
         )
         if len(joined) < n:
             self._refuse_lacking(samples)
-        numbers, found = integers(joined["number"].combine_chunks()), []
+        numbers = integers(joined["number"].combine_chunks())
+        found = []
         for cell in self._cells:
             coded = joined[cell].combine_chunks().dictionary_encode()
             codes = np.empty(n, dtype=np.int32)
@@ -94,13 +88,12 @@ class SideTable:
 
     def _refuse_lacking(self, samples: str) -> None:
         """Raise DataError on the samples that have no row in the table."""
-        lacking = current().fetch(
-            f"SELECT count(*) OVER (), t.id::VARCHAR FROM {samples} AS t ANTI JOIN {self.relation} AS s "
-            f"ON s.id = t.id::VARCHAR ORDER BY 2 LIMIT {NAMED}"
+        count, ids = current().count_ids(
+            f"SELECT t.id FROM {samples} AS t ANTI JOIN {self.relation} AS s ON s.id = t.id::VARCHAR"
         )
         raise DataError(
-            f"{self.path}: lacks {lacking[0][0]} ids of the test set ({first([row[1] for row in lacking])}); "
-            "write a row for each sample, with the id as it stands in the predictions"
+            f"{self.path}: lacks {count} ids of the test set ({first(ids)}); write a row for each sample, "
+            "with the id as it stands in the predictions"
         )
 
 

@@ -240,7 +240,8 @@ def _check_unknown_answers(
         return []
     _refuse_misspelled(model, unknown, spellings)
     _refuse_indices_for_names(model, unknown, known)
-    count, total = unknown.total(), len(model)
+    count = unknown.total()
+    total = len(model)
     if count > MOST * total:
         nearest = [_find_nearest(answer, known) for answer in list(unknown)[:NAMED]]
         raise DataError(

@@ -75,6 +75,10 @@ class Table:
             return current().table(f"FROM {self.content.name}")
         return self.content
 
+    def without_labels(self) -> Table:
+        """The same table, with empty text as every label."""
+        return replace(self, label_names=("",) * len(self.label_names))
+
     def with_predictions(self, preds: NDArray[np.integer[Any]], names: tuple[str, ...]) -> Table:
         """The same table, in memory, with other predictions: (N,) numbers of some names."""
         table = self.arrow()
@@ -157,10 +161,14 @@ class TableBuilder:
     def table(self) -> Table:
         """The table of all rows, at least one batch."""
         self._store()
-        names, size = tuple(self.vocabulary.names), len(self.vocabulary.names)
-        counts = [np.pad(each, (0, size - len(each))) for each in (self._label_counts, self._pred_counts)]
+        names = tuple(self.vocabulary.names)
+        # A name may come after the last row that was counted in one of the two columns.
+        label_counts, pred_counts = (
+            np.pad(counts, (0, len(names) - len(counts)))
+            for counts in (self._label_counts, self._pred_counts)
+        )
         content = pa.concat_tables(self._batches) if self._stored is None else self._stored
-        return Table(content, names, names, *counts)
+        return Table(content, names, names, label_counts, pred_counts)
 
 
 def add_counts(counts: NDArray[np.int64], codes: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:

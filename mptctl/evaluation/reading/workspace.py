@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import StorageError, UsageError, first_line
-from mptctl.evaluation.reading.columns import number_array, text_array
+from mptctl.evaluation.reading.columns import NAMED, number_array, text_array
 from mptctl.files import scratch_folder
 from mptctl.files.control_groups import free_group_memory, read_system_text
 
@@ -117,6 +117,11 @@ class Workspace:
         """
         with self._query_errors():
             return self._tidied_connection().execute(query).fetchall()
+
+    def count_ids(self, query: str) -> tuple[int, list[str]]:
+        """Return how many ids a query finds, and the first few as text; errors as `fetch`."""
+        rows = self.fetch(f"SELECT count(*) OVER (), id::VARCHAR FROM ({query}) ORDER BY 2 LIMIT {NAMED}")
+        return (rows[0][0] if rows else 0), [row[1] for row in rows]
 
     def table(self, query: str) -> pa.Table:
         """Execute a query, as `fetch` does, and return its result as a table in memory."""
@@ -240,10 +245,11 @@ def free_memory() -> int:
     Where the system does not say what is available, half of the machine's memory counts as free.
     """
     page = os.sysconf("SC_PAGE_SIZE")
-    free = [os.sysconf("SC_PHYS_PAGES") * page // 2]
+    available = os.sysconf("SC_PHYS_PAGES") * page // 2
     for line in read_system_text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
-            free = [int(line.split()[1]) * 1024]
+            available = int(line.split()[1]) * 1024
+    free = [available]
     in_group = free_group_memory()
     if in_group is not None:
         free.append(in_group)

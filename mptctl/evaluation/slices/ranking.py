@@ -65,8 +65,10 @@ def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[lis
         The ranked slices, and how many slices were too small to be ranked.
     """
     # The same columns in another order have the same slices, which are tested once.
-    keys = {frozenset(key): key for key in reversed(request.by)}
-    slices = [each for key in reversed(keys.values()) for each in source.slices[key]]
+    keys: dict[frozenset[str], tuple[str, ...]] = {}
+    for key in request.by:
+        keys.setdefault(frozenset(key), key)
+    slices = [each for key in keys.values() for each in source.slices[key]]
     large = [each for each in slices if each.counts.total >= request.min_slice]
     return rank_slices(large, whole), len(slices) - len(large)
 
@@ -92,9 +94,9 @@ def rank_slices(slices: Sequence[Slice], whole: Counts) -> list[SliceRow]:
 
     # Slices with equal counts have the same p, which is computed once: among many slices many are alike.
     counts = np.array([(each.counts.negative_flips, each.counts.total) for each in slices])
-    distinct, place = np.unique(counts, axis=0, return_inverse=True)
+    distinct, distinct_of_slice = np.unique(counts, axis=0, return_inverse=True)
     tail = hypergeom.sf(distinct[:, 0] - 1, whole.total, whole.negative_flips, distinct[:, 1])
-    p = np.clip(tail, 0, 1)[place.ravel()]  # by rounding the sum of a tail may be above 1
+    p = np.clip(tail, 0, 1)[distinct_of_slice.ravel()]  # by rounding the sum of a tail may be above 1
     q = false_discovery_control(p).tolist()
     rows = [
         SliceRow(

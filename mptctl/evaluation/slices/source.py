@@ -96,9 +96,10 @@ def cross(
     numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
     groups: list[tuple[str, ...]] = [()] if len(samples) else []
     for column in columns:
-        codes, values = column.codes[samples], column.values
-        found, numbers = np.unique(numbers * len(values) + codes, return_inverse=True)
-        groups = [(*groups[each // len(values)], values[each % len(values)]) for each in found.tolist()]
+        # One number for each group so far with each value of the column; then those that occur, from 0.
+        size = len(column.values)
+        found, numbers = np.unique(numbers * size + column.codes[samples], return_inverse=True)
+        groups = [(*groups[each // size], column.values[each % size]) for each in found.tolist()]
     return numbers, groups
 
 
@@ -119,8 +120,8 @@ def derived_column(answers: PairedAnswers, column: str, flag: str) -> Column:
             "give others, or leave it out"
         )
     names = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES))
-    place = np.searchsorted(CONFIDENCE_EDGES, answers.scores["old"].confidence, side="right") - 1
-    return Column(np.clip(place, 0, len(names) - 1).astype(np.int32), names)
+    band = np.searchsorted(CONFIDENCE_EDGES, answers.scores["old"].confidence, side="right") - 1
+    return Column(np.clip(band, 0, len(names) - 1).astype(np.int32), names)
 
 
 class SliceSource:
@@ -247,19 +248,19 @@ class SliceSource:
     def _in_slices(
         self, every: Sequence[Mapping[str, str]], samples: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Find the places of those of n samples that are in each of some slices, given by values by column.
+        """Find the indices of those of n samples that are in each of some slices, given by values by column.
 
         The samples are looked through once for all slices by the same columns.
         """
-        places: dict[frozenset[tuple[str, str]], NDArray[np.int64]] = {}
+        indices: dict[frozenset[tuple[str, str]], NDArray[np.int64]] = {}
         for columns in {tuple(sorted(by)) for by in every}:
             numbers, groups = cross([self._columns[column] for column in columns], samples)
             order = np.argsort(numbers, kind="stable")
             ends = np.searchsorted(numbers[order], np.arange(len(groups) + 1))
-            for values, start, end in zip(groups, ends, ends[1:], strict=False):
-                places[frozenset(zip(columns, values, strict=True))] = order[start:end]
+            for values, (start, end) in zip(groups, itertools.pairwise(ends), strict=True):
+                indices[frozenset(zip(columns, values, strict=True))] = order[start:end]
         nothing = np.zeros(0, dtype=np.int64)
-        return [places.get(frozenset(by.items()), nothing) for by in every]
+        return [indices.get(frozenset(by.items()), nothing) for by in every]
 
     def named(self, ids: Sequence[str]) -> dict[str, NamedSample]:
         """Read the samples with some ids, by id; an id that no sample has is left out."""
