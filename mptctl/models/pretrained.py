@@ -27,7 +27,7 @@ from mptctl.models.state_dict import (
 )
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
-from mptctl.recipe.network import SAME_NETWORK
+from mptctl.recipe.reading import SAME_NETWORK
 
 
 class PretrainedWeights(NamedTuple):
