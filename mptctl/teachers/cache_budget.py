@@ -16,7 +16,7 @@ from mptctl.recipe import RuntimeRecipe
 
 # Names of the folders that `LogitFiles` makes. Only these are ever removed.
 _CACHE = re.compile(r"(old|ref)-[0-9a-f]{16}")
-# The file in such a folder that a process keeps locked while it may fill the cache; it holds the bytes at most.
+# A file in such a folder, which a process keeps locked while it may fill the cache; it holds the most bytes.
 _CLAIM = "claim"
 # Descriptors of the claims of this process, which hold while they are open, by the folder of all caches.
 _own: dict[Path, list[int]] = {}
@@ -117,7 +117,8 @@ class CacheBudget:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
                 f"{_format_bytes(sum(others.values()))} of {self.folder}, with this one it is "
-                f"{_format_bytes(sum(together.values()))}; raise it, wait for them, or train without the cache"
+                f"{_format_bytes(sum(together.values()))}; raise it, wait for them, or train without the "
+                "cache"
             )
         return together
 
