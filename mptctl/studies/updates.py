@@ -146,8 +146,7 @@ def find_updates(
         DataError: the part has no sample of an old class.
     """
     chosen = _chosen_runs(folders)
-    are_old_models = (identify(run).is_old_model and not describe_unfinished(run) for run in chosen)
-    if old is None and chosen and all(are_old_models):
+    if old is None and chosen and all(_is_finished_old_model(run) for run in chosen):
         old_models: dict[str, list[RunAnswers]] = {}
         for run in chosen:
             old_models.setdefault(run.name, []).append(run_answers(run, session))
@@ -192,9 +191,9 @@ def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
 
 
 def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: bool) -> Path | None:
-    """Find the folder of the old model that a run replaces: ``old`` if given, else the run of its digest.
+    """Find the folder of the old model that a run replaces; None where the run is left out.
 
-    None where the run is left out: it is no update, is unfinished, or its old model is missing.
+    A run is left out where it is no update, is unfinished, or its old model is missing.
 
     Args:
         run: a run folder.
@@ -203,39 +202,31 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
         named: the run folder was named itself.
 
     Raises:
-        CheckpointError: a run that was named itself has no old model, or is the old model; or ``old`` is
-            neither a run folder nor the name of a run beside this one.
+        CheckpointError: a run that was named itself has no old model, or is the old model.
     """
     recorded = identify(run).teachers.get(Role.OLD)
     if not named and recorded is None:
         return None
-    state, reason, replaced = describe_unfinished(run), "", None
+    state = describe_unfinished(run)
     if state is not None:
         notes.append(f"{run}: left out: {state}")
         return None
-    if old is not None:
-        replaced = next((folder for folder in (old, run.parent / old) if is_run_folder(folder)), None)
-        if replaced is None:
-            raise CheckpointError(
-                f"--old {old}: no run of that name beside {run}, and no such folder; train-old makes one"
-            )
-    elif recorded is None:
-        reason = "records no old model; name it with --old RUN"
-    else:
-        replaced = find_by_digest(recorded, run)
-        usual = run.parent / Role.OLD.value
-        reason = (
-            f"its old model ({recorded[:12]}) is missing in {run.parent} ({usual.name} "
-            f"{'is another one' if is_run_folder(usual) else 'is not there'}); name it with --old RUN"
-        )
-    if replaced is not None and replaced.resolve() != run:
-        return replaced
-    if named:
-        reason = "is the old model itself; name updates of it" if replaced else reason
-        raise CheckpointError(f"{run}: {reason}")
+    replaced = _find_old_model(run, recorded, old)
     if replaced is None:
+        reason = _why_no_old_model(run, recorded)
+        if named:
+            raise CheckpointError(f"{run}: {reason}")
         notes.append(f"{run}: left out: {reason}")
-    return None
+    elif replaced.resolve() == run:
+        if named:
+            raise CheckpointError(f"{run}: is the old model itself; name updates of it")
+        return None
+    return replaced
+
+
+def _is_finished_old_model(run: Path) -> bool:
+    """Tells whether a run is a finished one of an old model."""
+    return identify(run).is_old_model and describe_unfinished(run) is None
 
 
 def _pair_with_old(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:
@@ -274,3 +265,33 @@ def describe_unfinished(run: Path) -> str | None:
     if not lines or ends_as_finished(lines):
         return None
     return f"its run is not finished (epoch {lines[-1].epoch})"
+
+
+def _find_old_model(run: Path, recorded: str | None, old: Path | None) -> Path | None:
+    """Find the folder of the old model of a run: ``old`` if given, else the run of the recorded digest.
+
+    None where no digest is recorded, or no run beside this one has it.
+
+    Raises:
+        CheckpointError: ``old`` is neither a run folder nor the name of a run beside this one.
+    """
+    if old is None:
+        return None if recorded is None else find_by_digest(recorded, run)
+    for folder in (old, run.parent / old):
+        if is_run_folder(folder):
+            return folder
+    raise CheckpointError(
+        f"--old {old}: no run of that name beside {run}, and no such folder; train-old makes one"
+    )
+
+
+def _why_no_old_model(run: Path, recorded: str | None) -> str:
+    """Say why the old model of a run was not found: none is recorded, or it is not beside the run."""
+    if recorded is None:
+        return "records no old model; name it with --old RUN"
+    usual = run.parent / Role.OLD.value
+    state = "is another one" if is_run_folder(usual) else "is not there"
+    return (
+        f"its old model ({recorded[:12]}) is missing in {run.parent} ({usual.name} {state}); "
+        "name it with --old RUN"
+    )

@@ -133,12 +133,35 @@ class _Inputs(NamedTuple):
         )
 
 
-# Everything in which a step must equal the recorded one, since what else changes is a tensor: the method with
-# k = 0, the normalizer, the roles of teachers outside of the graph for each part of the batch, and shape,
-# strides and type of each input.
-_Kind = tuple[
-    Method, float, tuple[tuple[Role, ...], ...], tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
-]
+@dataclass(frozen=True)
+class _Kind:
+    """Everything in which a step must equal the recorded one; what else changes is a tensor.
+
+    Attributes:
+        method: with k = 0.
+        normalizer: of the step.
+        roles: of teachers outside of the graph, for each part of the batch.
+        layout: shape, strides and type of each of the step's inputs.
+    """
+
+    method: Method
+    normalizer: float
+    roles: tuple[tuple[Role, ...], ...]
+    layout: tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
+
+
+class _Recorded(NamedTuple):
+    """A recorded step.
+
+    Attributes:
+        kind: of the step; only steps of this kind can be replayed.
+        inputs: the memory that a replay reads.
+        recording: replays the step.
+    """
+
+    kind: _Kind
+    inputs: _Inputs
+    recording: Recording
 
 
 class GraphedStep:
@@ -171,8 +194,7 @@ class GraphedStep:
         # The kind of the last step that was not replayed, and how many such steps there were in a row.
         self._warming: _Kind | None = None
         self._warm_steps = 0
-        # The kind of the recorded step, the memory that a replay reads, and the recording.
-        self._recorded: tuple[_Kind, _Inputs, Recording] | None = None
+        self._recorded: _Recorded | None = None
 
     def __call__(self, student: Student, batch: Batch, lr: float, normalizer: float) -> Terms:
         """Take an optimizer step on a batch; see `train_step`.
@@ -185,7 +207,7 @@ class GraphedStep:
             OutOfMemoryError: likewise, for lack of memory.
         """
         begin_step(student, lr)
-        parts = batch.split_into(student.recipe.optim.accumulate)
+        parts = batch.split_into(student.accumulate)
         inside = self._teachers_inside
         inputs = _Inputs(batch, None if inside else [ask_teachers(student, part) for part in parts])
         kind = _kind(student.method, inputs, normalizer)
@@ -193,7 +215,7 @@ class GraphedStep:
         if self._has_failed:
             return _compute(student, inputs, normalizer)
         recorded = self._recorded
-        if recorded is None or recorded[0] != kind:
+        if recorded is None or recorded.kind != kind:
             if not self._is_warm(kind):
                 # On a copy, as aligned in memory as the recorded one: Triton compiles a kernel for each
                 # alignment.
@@ -207,17 +229,16 @@ class GraphedStep:
                 self._has_failed = True
                 self._on_failure(f"steps are taken without a CUDA graph: {first_line(error)}")
                 return _compute(student, inputs, normalizer)
-        _, static, recording = recorded
-        for kept, given in zip(static.tensors(), inputs.tensors(), strict=True):
+        for kept, given in zip(recorded.inputs.tensors(), inputs.tensors(), strict=True):
             kept.copy_(given)
-        recording.replay()
+        recorded.recording.replay()
         self._warm_steps = 0
-        return recording.terms
+        return recorded.recording.terms
 
     def close(self) -> None:
         """Free the recording."""
         if self._recorded is not None:
-            self._recorded[2].drop()
+            self._recorded.recording.drop()
         self._recorded = None
 
     def _with_k_in_memory(self, student: Student) -> Method:
@@ -235,26 +256,27 @@ class GraphedStep:
         self._warming = kind
         return self._warm_steps > WARM_STEPS
 
-    def _record(
-        self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float
-    ) -> tuple[_Kind, _Inputs, Recording]:
+    def _record(self, student: Student, kind: _Kind, inputs: _Inputs, normalizer: float) -> _Recorded:
         """Record the step in place of what was recorded before."""
         self.close()
         static = inputs.copied()
         with capturable(student.optimizer):
             recording = self._recorder.record(lambda: _compute(student, static, normalizer))
-        self._recorded = kind, static, recording
+        self._recorded = _Recorded(kind, static, recording)
         return self._recorded
 
 
 def _kind(method: Method, inputs: _Inputs, normalizer: float) -> _Kind:
     """Collect in what a step must equal another one."""
-    roles = tuple(tuple(part) for part in inputs.logits or ())
-    layout = tuple((x.shape, x.stride(), x.dtype) for x in inputs.tensors())
-    return replace(method, settings=method.settings._replace(k=0.0)), normalizer, roles, layout
+    return _Kind(
+        method=replace(method, settings=method.settings._replace(k=0.0)),
+        normalizer=normalizer,
+        roles=tuple(tuple(part) for part in inputs.logits or ()),
+        layout=tuple((x.shape, x.stride(), x.dtype) for x in inputs.tensors()),
+    )
 
 
 def _compute(student: Student, inputs: _Inputs, normalizer: float) -> Terms:
     """Compute the step that `begin_step` has begun."""
-    parts: Sequence[Batch] = inputs.batch.split_into(student.recipe.optim.accumulate)
+    parts: Sequence[Batch] = inputs.batch.split_into(student.accumulate)
     return compute_step(student, parts, normalizer, inputs.logits)

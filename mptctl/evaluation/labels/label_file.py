@@ -45,8 +45,8 @@ def read_label_file(path: Path) -> list[LabelRow]:
         UsageError: the file has another ending.
     """
     rows: list[LabelRow] = []
-    number = 0
     for part in find_parts(path, LABELS):
+        number = 0
         with explaining(part):
             headers = form_of(part).headers(part)
             if missing := [name for name in ("draw", "label") if name not in headers]:
