@@ -9,25 +9,18 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS, copy_bandwidth, time_losses, two_launches
+from mptctl.bench.loss_timing import (
+    CLASSES,
+    DTYPES,
+    ROWS,
+    KernelRow,
+    copy_bandwidth,
+    time_losses,
+    two_launches,
+)
 from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.machine.facts import Machine, this_machine
-
-
-class KernelRow(Model):
-    """The time of loss and gradient in one way at one size."""
-
-    name: str = Field(description="eager, compile (torch.compile), or ours")
-    n: int = Field(description="rows")
-    c: int = Field(description="classes; half of them are old")
-    dtype: str = Field(description="type of all logits")
-    us: float = Field(
-        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache"
-    )
-    call_us: float = Field(description="microseconds of one call, work of the host included, cache warm")
-    bytes: int = Field(description="least traffic: logits read once, gradient written once")
-    floor_us: float = Field(description="bytes at the speed of a copy")
 
 
 class KernelBench(Model):
@@ -65,7 +58,8 @@ def bench_kernel(
         raise UsageError(
             f"bench kernel: {device} is no GPU; times the loss on a GPU alone, bench step on a CPU"
         )
-    bandwidth, timed = copy_bandwidth(device), []
+    bandwidth = copy_bandwidth(device)
+    timed: list[KernelRow] = []
     for n, c, dtype in product(rows, classes, dtypes):
         say(f"{n:,} rows of {c:,} classes, {dtype}")
         timed += time_losses(n, c, dtype, device, bandwidth, repeats)
@@ -74,5 +68,5 @@ def bench_kernel(
         device=device.type,
         copy_gb_per_s=round(bandwidth / 1e9, 1),
         two_launches_us=round(two_launches(device), 2),
-        rows=[KernelRow.model_validate(time) for time in timed],
+        rows=timed,
     )

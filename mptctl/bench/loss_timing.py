@@ -12,12 +12,14 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import mpt_loss
 from mpt_kernels.types import LossSettings
 from mptctl.bench.graph_clock import GraphClock
+from mptctl.files import Model
 
 # The sizes for which docs/speed.md makes claims.
 ROWS = (128, 4096)
@@ -35,6 +37,21 @@ MOST_CALLS = 20
 # logits (N, C), labels (N,), logits of the old model (N, C_old), logits of the reference (N, C)
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 Call = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+class KernelRow(Model):
+    """The time of loss and gradient in one way at one size."""
+
+    name: str = Field(description="eager, compile (torch.compile), or ours")
+    n: int = Field(description="rows")
+    c: int = Field(description="classes; half of them are old")
+    dtype: str = Field(description="type of all logits")
+    us: float = Field(
+        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache"
+    )
+    call_us: float = Field(description="microseconds of one call, work of the host included, cache warm")
+    bytes: int = Field(description="least traffic: logits read once, gradient written once")
+    floor_us: float = Field(description="bytes at the speed of a copy")
 
 
 def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
@@ -74,7 +91,7 @@ def two_launches(device: torch.device) -> float:
 
 def time_losses(
     n: int, c: int, dtype: str, device: torch.device, bandwidth: float, repeats: int = 25
-) -> list[dict[str, object]]:
+) -> list[KernelRow]:
     """Time every way to compute the MPT-KL loss and its gradient at one size.
 
     Args:
@@ -83,9 +100,6 @@ def time_losses(
         device: a GPU.
         bandwidth: bytes a second of a copy, for the floor.
         repeats: number of timed replays, of which the median counts.
-
-    Returns:
-        The fields of a `KernelRow` for each way.
 
     Raises:
         RuntimeError: the fused gradient differs from the eager one by more than rounding.
@@ -107,8 +121,8 @@ def time_losses(
     for name, call in ways.items():
         call_us = _call_us(call, sets[0], device, repeats)
         us = GraphClock(device).capture(partial(_called, call), sets, repeats)()
-        row = {"name": name, "n": n, "c": c, "dtype": dtype, "us": us, "call_us": call_us}
-        times.append(row | {"bytes": moved, "floor_us": floor})
+        row = KernelRow(name=name, n=n, c=c, dtype=dtype, us=us, call_us=call_us, bytes=moved, floor_us=floor)
+        times.append(row)
     return times
 
 
