@@ -29,6 +29,13 @@ class Choice(NamedTuple):
     trials: list[Trial]
 
 
+class _Counts(NamedTuple):
+    """Flips and errors of a finished trial on the validation samples."""
+
+    flips: float
+    errors: float
+
+
 def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
     """Rank the trials: by NFR within a limit on the error, or by error within a limit on NFR.
 
@@ -41,26 +48,32 @@ def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
         reference: validation error of the reference.
         budget: that the chosen trial has to keep.
     """
-    # Errors and flips of each.
     finished = {
-        trial.name: (trial.val_error.count, trial.val_nfr.count)
+        trial.name: _Counts(trial.val_nfr.count, trial.val_error.count)
         for trial in trials
         if trial.status == "done" and trial.val_error and trial.val_nfr and trial.val_nfr.value is not None
     }
+
+    def by_flips(name: str) -> tuple[float, float]:
+        return finished[name].flips, finished[name].errors
+
+    def by_errors(name: str) -> tuple[float, float]:
+        return finished[name].errors, finished[name].flips
+
     if budget.max_nfr is None:
-        checked, order = _check_errors(trials, reference, budget), lambda name: finished[name][::-1]
+        checked, order = _check_errors(trials, reference, budget), by_flips
     else:
-        checked, order = check_series(trials, budget), finished.__getitem__
+        checked, order = check_series(trials, budget), by_errors
     front = [
         name
-        for name, one in finished.items()
-        if not any(each != one and each[0] <= one[0] and each[1] <= one[1] for each in finished.values())
+        for name, counts in finished.items()
+        if not any(_beats(other, counts) for other in finished.values())
     ]
     within = [name for name in finished if checked[name].within_bound]
     return Choice(
-        sorted(within, key=order),
-        sorted(front, key=finished.__getitem__),
-        [checked[trial.name] for trial in trials],
+        ranked=sorted(within, key=order),
+        front=sorted(front, key=by_errors),
+        trials=[checked[trial.name] for trial in trials],
     )
 
 
@@ -100,15 +113,14 @@ def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, Trial]:
         The checked trials by their names.
     """
     series = series_of(trials)
-    level, limit = budget.level(series=max(1, len(series))), (budget.max_nfr or 0.0) + ROUNDING
+    level = budget.level(series=max(1, len(series)))
+    limit = (budget.max_nfr or 0.0) + ROUNDING
     checked = {}
     for members in series:
         # Of all trials of the series so far; None: not known yet.
         all_within: bool | None = True
         for trial in sorted(members, key=lambda member: -float(member.settings.get(K, 0.0))):
-            nfr, bound = trial.val_nfr, None
-            if nfr is not None and nfr.of:
-                bound = float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
+            bound = _upper_bound(trial, level)
             if all_within and trial.status in ("waiting", "running"):
                 all_within = None
             elif all_within:
@@ -148,6 +160,19 @@ def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> d
     return checked
 
 
+def _upper_bound(trial: Trial, level: float) -> float | None:
+    """The upper end of the exact interval of a trial's NFR at a level; None where the NFR is not defined."""
+    nfr = trial.val_nfr
+    if nfr is None or not nfr.of:
+        return None
+    return float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
+
+
 def _checked(trial: Trial, within: bool | None, nfr_at_most: float | None) -> Trial:
     """The trial with what a check has found."""
     return trial.model_copy(update={"within_bound": within, "nfr_at_most": nfr_at_most})
+
+
+def _beats(one: _Counts, other: _Counts) -> bool:
+    """Tells whether one trial has at most the other's flips and errors, and fewer of one of them."""
+    return one != other and one.flips <= other.flips and one.errors <= other.errors
