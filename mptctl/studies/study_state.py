@@ -51,8 +51,9 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     before = split.file.request.data_root
     if is_root_given and root is not None and before is not None:
         expected["data_root"] = str(root)
-        with suppress(DataError):  # that folder has other pictures, which is said below
-            split = split if before == str(root) else relocate(split, root)
+        if before != str(root):
+            with suppress(DataError):  # that folder has other pictures, which is said below
+                split = relocate(split, root)
     differences = _differences(split.file.request, expected)
     if differences:
         raise CheckpointError(
