@@ -207,7 +207,7 @@ class GraphedStep:
             OutOfMemoryError: likewise, for lack of memory.
         """
         begin_step(student, lr)
-        parts = batch.split_into(student.accumulate)
+        parts = batch.split_into(student.recipe.optim.accumulate)
         inside = self._teachers_inside
         inputs = _Inputs(batch, None if inside else [ask_teachers(student, part) for part in parts])
         kind = _kind(student.method, inputs, normalizer)
@@ -278,5 +278,5 @@ def _kind(method: Method, inputs: _Inputs, normalizer: float) -> _Kind:
 
 def _compute(student: Student, inputs: _Inputs, normalizer: float) -> Terms:
     """Compute the step that `begin_step` has begun."""
-    parts: Sequence[Batch] = inputs.batch.split_into(student.accumulate)
+    parts: Sequence[Batch] = inputs.batch.split_into(student.recipe.optim.accumulate)
     return compute_step(student, parts, normalizer, inputs.logits)
