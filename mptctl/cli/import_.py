@@ -47,31 +47,31 @@ def import_model(asked: ImportRequest) -> None:
     from mptctl.release.new_run import write_run
 
     run = RunDir(run_folder(run_root, asked.name))
-    refuse_own_inputs(run.path, () if asked.class_names is None else (asked.class_names,))
     described = _describe(asked.weights, asked.arch, asked.class_names is not None)
     class_names = _class_names(described, asked.class_names, asked.weights)
     preset = asked.recipe or (DEFAULT_PRESET[split.file.source] if split else "")
     recipe = _recipe_of(described, preset, asked.size, asked.overrides)
     existing: Existing = "replace" if asked.overwrite else "refuse for good"
-    refuse_own_inputs(run.path, (described.weights,))
+    inputs = [described.weights] if asked.class_names is None else [described.weights, asked.class_names]
+    refuse_own_inputs(run.path, inputs)
     run.refuse_unusable(existing)
     if split is not None:
         _refuse_unknown_classes(class_names, split)
-    recipe, weights, notes = read_foreign_model(described.weights, class_names, recipe, asked.channels)
+    model = read_foreign_model(described.weights, class_names, recipe, asked.channels)
     meta = CheckpointMeta(
         origin="imported",
-        recipe=recipe,
+        recipe=model.recipe,
         class_names=tuple(class_names),
         num_old=sum(split is None or name in split.classes.old for name in class_names),
         versions=versions(),
         git_commit=git_commit(),
     )
-    checkpoint = Checkpoint(run.best, meta, weights, None, "")
+    checkpoint = Checkpoint(run.best, meta, model.weights, None, "")
     # Measured before anything is written, so that a model that cannot be measured leaves no run.
-    with showing_progress(Session(run_root, recipe.runtime.device)) as session:
+    with showing_progress(Session(run_root, model.recipe.runtime.device)) as session:
         notes_on_errors = validate_imported(checkpoint, asked.channels, split, session)
-    notes += write_run(run, existing, meta, weights, split)
-    for line in [*notes, *described.notes, *notes_on_errors]:
+    left_files = write_run(run, existing, meta, model.weights, split)
+    for line in [*model.notes, *left_files, *described.notes, *notes_on_errors]:
         typer.echo(f"{asked.name}: {line}", err=True)
     typer.echo(str(run.best))
 

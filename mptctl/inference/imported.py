@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -71,23 +72,38 @@ def validate_imported(
             "--val-fraction 0.1",
         ]
     try:
-        error, confusion, better = _measure(checkpoint, split, session, num_classes, columns)
+        measured = _measure(checkpoint, split, session, num_classes, columns)
     except DataError as problem:
         return [*lines, f"not validated: {problem}"]
+    error = measured.error
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows); too low if these pictures trained it"
     )
-    exchanged = find_exchanged_names(confusion)
+    exchanged = find_exchanged_names(measured.confusion)
     if exchanged:
         lines.append(f"warning: {exchanged_names_sentence(exchanged, names, 'this model')}")
     counts = np.bincount(labels[columns >= 0]).tolist()
-    return [*lines, *_preparation_warning(error, better, counts, data, channels)]
+    return [*lines, *_preparation_warning(error, measured.better, counts, data, channels)]
+
+
+class _Measured(NamedTuple):
+    """What validation pictures say of a model.
+
+    Attributes:
+        error: on them.
+        confusion: of its predictions, by columns of its logits.
+        better: a preparation of pictures with a clearly lower error; None if none was found.
+    """
+
+    error: Rate
+    confusion: Confusion
+    better: BetterPreparation | None
 
 
 def _measure(
     checkpoint: Checkpoint, split: Split, session: Session, num_classes: int, columns: NDArray[np.int64]
-) -> tuple[Rate, Confusion, BetterPreparation | None]:
+) -> _Measured:
     """Measure a model's predictions of validation pictures, and search for a better preparation of pictures.
 
     Args:
@@ -97,10 +113,6 @@ def _measure(
         num_classes: use only pictures of the split's first so many classes.
         columns: (n,) the true class of each of these pictures, as a column of the logits; -1 for a class that
             the model does not know, whose pictures do not count.
-
-    Returns:
-        The error, the confusion of predictions by columns of the logits, and a preparation of pictures with a
-        clearly lower error; None if none was found.
 
     Raises:
         DataError: a picture is missing or damaged.
@@ -134,7 +146,7 @@ def _measure(
         any_size=arch != ONNX and not is_built_for_one_size(arch),
         progress=session.progress,
     )
-    return error, confusion, better
+    return _Measured(error, confusion, better)
 
 
 def _preparation_warning(

@@ -69,7 +69,7 @@ def load_predictions(
         CheckpointError: a checkpoint is missing, damaged, or knows classes that the split does not.
         UsageError: there is no split, or no such device.
     """
-    return _describe(*_load(names, session, part, renamed, labelled))
+    return _describe(_load(names, session, part, renamed, labelled))
 
 
 def load_updates(
@@ -95,16 +95,8 @@ def load_updates(
     if len(news) > 1:
         _refuse_duplicates(news, session.run_root)
     new_by_key = {f"new {number}": new for number, new in enumerate(news)}
-    models, split, checkpoints = _load({"old": old, **new_by_key}, session, "test", renamed)
-    both = [{"old": "old", "new": key} for key in new_by_key]
-    return [
-        _describe(
-            {role: models[key] for role, key in keys.items()},
-            split,
-            {role: checkpoints[key] for role, key in keys.items() if key in checkpoints},
-        )
-        for keys in both
-    ]
+    loaded = _load({"old": old, **new_by_key}, session, "test", renamed)
+    return [_describe(loaded.for_roles({"old": "old", "new": key})) for key in new_by_key]
 
 
 def load_traffic(names: Mapping[str, str], pictures: Path | None, session: Session) -> dict[str, Predictions]:
@@ -146,10 +138,27 @@ def _predict_pictures(run: str, pictures: Path, session: Session) -> Predictions
     )
 
 
-def _describe(
-    models: dict[str, Predictions], split: Split | None, checkpoints: Mapping[str, Checkpoint]
-) -> NamedModels:
-    """Collect warnings about models, given with the split and the checkpoints of those of ours, by role."""
+@dataclass(frozen=True)
+class _Loaded:
+    """Loaded models by keys that need not be roles; checkpoints and split are those of models of ours."""
+
+    models: dict[str, Predictions]
+    split: Split | None
+    checkpoints: dict[str, Checkpoint]
+
+    def for_roles(self, key_by_role: Mapping[str, str]) -> _Loaded:
+        """Some of the models, by their roles."""
+        ours = {role: key for role, key in key_by_role.items() if key in self.checkpoints}
+        return _Loaded(
+            {role: self.models[key] for role, key in key_by_role.items()},
+            self.split,
+            {role: self.checkpoints[key] for role, key in ours.items()},
+        )
+
+
+def _describe(loaded: _Loaded) -> NamedModels:
+    """Collect warnings about models that are loaded by their roles."""
+    models, split, checkpoints = loaded.models, loaded.split, loaded.checkpoints
     notes = []
     for role, model in models.items():
         count = 0 if role in checkpoints else count_notes(Path(model.name))
@@ -175,12 +184,8 @@ def _describe(
 
 def _load(
     names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str], labelled: bool = True
-) -> tuple[dict[str, Predictions], Split | None, dict[str, Checkpoint]]:
-    """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`.
-
-    Returns:
-        The predictions; and of models of ours, the split and the checkpoints.
-    """
+) -> _Loaded:
+    """Read files and compute predictions of checkpoints; arguments and errors as `load_predictions`."""
     run_root = session.run_root
     files = {role: find_file(name, run_root) for role, name in names.items()}
     ours = {role: names[role] for role, file in files.items() if file is None}
@@ -196,7 +201,7 @@ def _load(
         role: read_predictions(file, labelled=labelled) for role, file in files.items() if file is not None
     }
     if not ours:
-        return models, None, {}
+        return _Loaded(models, None, {})
     from mptctl.inference.predict import predict
     from mptctl.models.checkpoint import load_checkpoint
 
@@ -204,7 +209,7 @@ def _load(
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         refuse_other_old_classes(checkpoints["old"], split)
     models |= predict(checkpoints, split, session, part=part, renamed=renamed)
-    return {role: models[role] for role in names}, split, checkpoints
+    return _Loaded({role: models[role] for role in names}, split, checkpoints)
 
 
 def find_file(name: str, run_root: Path) -> Path | None:

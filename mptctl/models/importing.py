@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,9 +32,23 @@ from mptctl.recipe.validation import differences
 READ_FROM_WEIGHTS = ("model.stem", "model.embedding_dim", "model.head")
 
 
+class ForeignModel(NamedTuple):
+    """A model that was trained elsewhere.
+
+    Attributes:
+        recipe: with the head and stem that the weights have.
+        weights: state dict, by the names of its network.
+        notes: one where head or stem are not those of the recipe that was given.
+    """
+
+    recipe: Recipe
+    weights: dict[str, Tensor]
+    notes: list[str]
+
+
 def read_foreign_model(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels = "rgb"
-) -> tuple[Recipe, dict[str, Tensor], list[str]]:
+) -> ForeignModel:
     """Read a model that was trained elsewhere, and check it against its architecture and class names.
 
     Args:
@@ -42,21 +57,17 @@ def read_foreign_model(
         recipe: ``model.arch`` names the model's architecture, the ``data`` group describes its pictures.
         channels: order in which the model takes the channels of a picture.
 
-    Returns:
-        The recipe with the head and stem that the weights have, the state dict by the names of its network,
-        and a note if these are not the recipe's.
-
     Raises:
         CheckpointError: the weights do not fit.
         UsageError: the model cannot be changed from BGR to RGB.
     """
     if recipe.model.arch == ONNX:
-        return recipe, _read_onnx_weights(weights, class_names, recipe, channels), []
+        return ForeignModel(recipe, _read_onnx_weights(weights, class_names, recipe, channels), [])
     model, state = _read_fitting_weights(weights, class_names, recipe, channels)
     changed = differences(model, recipe.model, "model.")
     settings = [f"{key}={json.dumps(now)}" for key, now, _ in changed if key in READ_FROM_WEIGHTS]
     notes = [f"as the weights have it: {' '.join(settings)}"] if settings else []
-    return recipe.model_copy(update={"model": model}), state, notes
+    return ForeignModel(recipe.model_copy(update={"model": model}), state, notes)
 
 
 @torch.no_grad()

@@ -58,7 +58,7 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
 
 
 class Fit(NamedTuple):
-    """How tensors fit a network.
+    """A comparison of tensors with those of a network.
 
     Attributes:
         taken: tensors that have name and shape of the network's own.
@@ -87,7 +87,9 @@ def fit_weights(own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> Fit:
         name: tensor for name, tensor in state.items() if name in own and tensor.shape == own[name].shape
     }
     return Fit(
-        taken, [name for name in own if name not in taken], [name for name in state if name not in taken]
+        taken=taken,
+        missing=[name for name in own if name not in taken],
+        left=[name for name in state if name not in taken],
     )
 
 
