@@ -149,10 +149,9 @@ def _merge_with_sizes(content: dict[Any, Any], change: Mapping[Any, Any]) -> dic
     before, changed = _group_of(content), _group_of(change)
     if "image_size" not in changed or "eval_resize" in changed:
         return merged
-    old, new, resize = (
-        _typed_value(f"data.{key}", group.get(key, DataRecipe.model_fields[key].default))
-        for group, key in ((before, "image_size"), (changed, "image_size"), (before, "eval_resize"))
-    )
+    old = _typed_value("data.image_size", before.get("image_size", DataRecipe().image_size))
+    new = _typed_value("data.image_size", changed["image_size"])
+    resize = _typed_value("data.eval_resize", before.get("eval_resize"))
     if not (isinstance(old, int) and isinstance(new, int) and isinstance(resize, int) and old > 0):
         return merged  # nothing to scale; validation of the whole recipe reports a wrong value
     return _merge(merged, {"data": {"eval_resize": round(new * resize / old)}})

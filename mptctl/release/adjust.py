@@ -98,14 +98,16 @@ def _choose(
     Returns:
         The report, with the rates of the adjusted model and of the model as it was.
     """
-    # The same samples chose one of these epochs.
-    epochs, budget, bias, level = count_candidates(checkpoint), request.budget or Budget(), 0.0, 0.95
+    epochs = count_candidates(checkpoint)  # the same samples chose one of them
+    budget = replace(request.budget or Budget(), epochs=epochs)
+    bias, level = 0.0, 0.95
     warnings = list(remarks)
     if request.budget is not None:
-        of_epochs = replace(budget, epochs=epochs)
-        choice = choose_bias(samples, of_epochs)
-        bias, level, warning = choice.bias, choice.level, barely_met_warning(choice, of_epochs)
-        warnings += [] if warning is None else [warning]
+        choice = choose_bias(samples, budget)
+        bias, level = choice.bias, choice.level
+        warning = barely_met_warning(choice, budget)
+        if warning is not None:
+            warnings.append(warning)
     temperature = _fit_temperature(samples, bias) if request.temperature else 1.0
     names = np.array(checkpoint.meta.class_names)[samples.is_new].tolist()
     has_old = request.old is not None

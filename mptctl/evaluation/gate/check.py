@@ -151,7 +151,7 @@ def _check_limit(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         answer_without_waived, _ = _decide_rate(kind, counts, flips - waived, limits, limit)
         needs_waivers = answer_without_waived == "pass"
     if needs_waivers:
-        # Which flips are waived was decided after they had been seen, so the rest is no sample of a rate.
+        # Waivers were chosen after the flips had been seen, so the other flips are no sample of a rate.
         answer, interval = "pass", None
     more = None
     if answer == "undecided" and level is not None and limits.looks == "once":

@@ -96,7 +96,7 @@ def cross(
     numbers: NDArray[np.int64] = np.zeros(len(samples), dtype=np.int64)
     groups: list[tuple[str, ...]] = [()] if len(samples) else []
     for column in columns:
-        # One number for each group so far with each value of the column; then those that occur, from 0.
+        # A group and a value of the column make one number; those that occur are numbered anew, from 0.
         size = len(column.values)
         found, numbers = np.unique(numbers * size + column.codes[samples], return_inverse=True)
         groups = [(*groups[each // size], column.values[each % size]) for each in found.tolist()]
