@@ -108,6 +108,9 @@ def keep_freed_memory() -> Iterator[None]:
 def _set_options(options: Mapping[int, Sequence[int]]) -> None:
     """Set each option of glibc's malloc to the first of its values that glibc accepts."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        for option, values in options.items():
-            any(set_option(option, value) for value in values)  # stops at the first value that is accepted
+    if set_option is None:
+        return
+    for option, values in options.items():
+        for value in values:
+            if set_option(option, value):  # glibc has accepted it
+                break
