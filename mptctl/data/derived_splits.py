@@ -48,19 +48,21 @@ def make_unlabelled_split(
     checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
     kind = find_place_kind(root)
     if kind == "imagefolder":
-        run_root, listed = root, check_listing(_list_all_pictures(root), **checks)
+        run_root = root
+        listed = check_listing(_list_all_pictures(root), **checks)
     else:
         run_root = root.parent
         below = root.resolve().parent if kind == "table" else root_folder_of(str(root))
         listed = scan_listed(kind, str(root), below, {}, None, checks, labelled=False)
-    before, problems = listed.manifest, listed.problems
-    if (before.parts == BAD).all():
+    problems = listed.problems
+    is_bad = listed.manifest.parts == BAD
+    if is_bad.all():
         raise DataError(
-            f"{root}: none of its {len(before)} pictures can be used: {some(problems, separator='; ')}"
+            f"{root}: none of its {len(is_bad)} pictures can be used: {some(problems, separator='; ')}"
         )
-    parts = np.where(before.parts == BAD, np.uint8(BAD), np.uint8(TEST))
-    manifest = replace(before, class_names=class_names, parts=parts)
-    request = SplitRequest(source=before.source, data_root=str(before.root), old_fraction=1.0)
+    parts = np.where(is_bad, np.uint8(BAD), np.uint8(TEST))
+    manifest = replace(listed.manifest, class_names=class_names, parts=parts)
+    request = SplitRequest(source=manifest.source, data_root=str(manifest.root), old_fraction=1.0)
     classes = ClassSplit(class_names, len(class_names))
     return split_of(manifest, classes, request, run_root, verify=verify, quarantined=problems), problems
 

@@ -84,13 +84,12 @@ def hold_out(
         parts[rows[hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, field)]] = part
         return parts
     keys = random_keys(seed, 0, rows, field)
-    ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
-    labels = manifest.labels[ordered]
-    starts = np.searchsorted(labels, labels)
-    sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    to_hold_out = np.floor(sizes * fraction + 0.5)
-    rank_in_class = np.arange(len(ordered)) - starts
-    parts[ordered[rank_in_class < to_hold_out]] = part
+    by_class_and_key = rows[np.lexsort((keys, manifest.labels[rows]))]
+    labels = manifest.labels[by_class_and_key]
+    rank_in_class = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    class_sizes = np.bincount(labels, minlength=len(manifest.class_names))
+    to_hold_out = np.floor(class_sizes * fraction + 0.5)
+    parts[by_class_and_key[rank_in_class < to_hold_out[labels]]] = part
     return parts
 
 
@@ -233,7 +232,7 @@ def find_torn_groups(
     Raises:
         DataError: there are such groups, and ``quarantine`` is False.
     """
-    _, group = np.unique(_name_all_groups(groups), return_inverse=True)
+    group_names, group = np.unique(_name_all_groups(groups), return_inverse=True)
     used = parts != BAD
     first = np.full(int(group.max(initial=-1)) + 1, BAD, dtype=np.uint8)
     last = np.zeros(len(first), dtype=np.uint8)
@@ -242,11 +241,9 @@ def find_torn_groups(
     is_torn = used & (first[group] != last[group])
     if is_torn.any() and not quarantine:
         words = {code: part for part, code in PART_CODES.items()}
-        rows = np.flatnonzero(is_torn)
-        _, one_of_each = np.unique(group[rows], return_index=True)
         names = [
-            f"{groups[row]} in {words[int(first[group[row]])]} and {words[int(last[group[row]])]}"
-            for row in rows[one_of_each].tolist()
+            f"{group_names[torn]} in {words[int(first[torn])]} and {words[int(last[torn])]}"
+            for torn in np.unique(group[is_torn]).tolist()
         ]
         raise DataError(
             f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); "

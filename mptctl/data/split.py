@@ -22,7 +22,7 @@ from mptctl.data.holding_out import (
     keep_out_torn_groups,
     refuse_empty_classes,
 )
-from mptctl.data.listing.listing import Checks, ListedSource
+from mptctl.data.listing.listing import Checks
 from mptctl.data.manifest import PART_CODES, VAL, Manifest
 from mptctl.data.moved import move_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source, scan_listed
@@ -142,16 +142,20 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     asked = SplitRequest(source=source, data_root=None if root is None else str(root), **division)
-    kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
+
+    def complete(*, has_own_validation: bool) -> SplitRequest:
+        share = choose_val_fraction(source, root, val_fraction, has_own=has_own_validation)
+        return asked.model_copy(update={"val_fraction": share})
+
+    if (run_root / SPLIT_NAME).exists() and not overwrite:
+        kept = load_split(run_root)
+        has_own = asked.place is not None and _has_own_validation(kept, asked.place)
+        return _keep_or_refuse(kept, complete(has_own_validation=has_own), verify)
     checks: Checks = {"verify": verify, "on_bad": asked.on_bad, "progress": progress}
     listed = None
-    if kept is None and asked.place is not None and root is not None:
+    if asked.place is not None and root is not None:
         listed = scan_listed(source, asked.place, root, asked.columns, asked.label_key, checks)
-    has_own = _has_own_validation(asked.place, kept, listed)
-    share = choose_val_fraction(source, root, val_fraction, has_own=has_own)
-    request = asked.model_copy(update={"val_fraction": share})
-    if kept is not None:
-        return _keep_or_refuse(kept, request, verify)
+    request = complete(has_own_validation=listed is not None and VAL in listed.manifest.parts)
     group, test_fraction = request.group, request.test_fraction
     further = [] if listed is None or listed.further is None else listed.further.column_names
     if group is not None and metadata is None and group not in further:
@@ -186,14 +190,10 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     return split
 
 
-def _has_own_validation(place: str | None, kept: Split | None, listed: ListedSource | None) -> bool:
-    """Tell whether a table or shards have a validation part, by the existing split or the listing."""
-    if place is None:
-        return False
-    if kept is not None:
-        before = kept.file.request
-        return before.place == place and not before.val_fraction and VAL in kept.manifest.parts
-    return listed is not None and VAL in listed.manifest.parts
+def _has_own_validation(kept: Split, place: str) -> bool:
+    """Tell whether a table or shards have a validation part, by an existing split."""
+    before = kept.file.request
+    return before.place == place and not before.val_fraction and VAL in kept.manifest.parts
 
 
 def _keep_or_refuse(existing: Split, request: SplitRequest, verify: Verify) -> Split:
@@ -280,11 +280,12 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    duplicates = None
     if groups is not None:
         parts, torn = keep_out_torn_groups(manifest, groups, request)
-        manifest, quarantined = replace(manifest, parts=parts), [*quarantined, *torn]
+        manifest = replace(manifest, parts=parts)
+        quarantined = [*quarantined, *torn]
     parts = hold_out(manifest, request.val_fraction, request.seed, groups)
+    duplicates = None
     if identical is not None:
         duplicates = describe_identical(identical, manifest, parts, verify)
         if request.on_duplicates == "quarantine":

@@ -160,10 +160,10 @@ def read_table(file: SplitFile, path: Path) -> Manifest:
         raise DataError(f"{table}: {error}; {REPAIR}") from error
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         raise DataError(f"{table}: no table of a split ({one_line(error)[:120]}); {REPAIR}") from error
-    found, expected = about_table(file), about
-    if edited := [key for key in found if found[key] != expected.get(key)]:
-        was, now = (str(each.get(edited[0]))[:60] for each in (expected, found))
-        raise DataError(f"{path}: {edited[0]} was edited: {now} found, {was} expected; {REPAIR}")
+    for key, value in about_table(file).items():
+        found, expected = str(value)[:60], str(about.get(key))[:60]
+        if value != about.get(key):
+            raise DataError(f"{path}: {key} was edited: {found} found, {expected} expected; {REPAIR}")
     return manifest
 
 
