@@ -58,8 +58,9 @@ def list_folder(root: Path, *, needs_test: bool = True) -> Listing:
                     "add some or remove the folder"
                 )
             columns["path"] += [f"{class_path}/{file}" for file in files]
-            for name, value in (("label", label), ("part", part), ("word", folder)):
-                columns[name] += [value] * len(files)
+            columns["label"] += [label] * len(files)
+            columns["part"] += [part] * len(files)
+            columns["word"] += [folder] * len(files)
         if needs_test and part not in columns["part"]:
             raise DataError(
                 f"{root / folder}: holds no picture in its class folders; expected {EXPECTED_LAYOUT}"

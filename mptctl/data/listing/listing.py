@@ -233,6 +233,7 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
     parts = listing.rows["part"].to_numpy().astype(np.uint8)
     parts[list(checked.problems)] = BAD
     facts = {name: np.ascontiguousarray(checked.facts[name]) for name in CheckedFile._fields}
+    are_turned = bool((facts["orientation"] > UPRIGHT).any())
     manifest = Manifest(
         source=listing.source,
         root=listing.root,
@@ -246,7 +247,7 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
         own_ids=listing.rows["id"].combine_chunks() if listing.id_name == "id" else None,
         sizes=facts["size"],
         mtimes=facts["mtime"],
-        orientations=facts["orientation"][: None if (facts["orientation"] > UPRIGHT).any() else 0],
+        orientations=facts["orientation"] if are_turned else np.empty(0, dtype=np.uint8),
     )
     if not listing.shards:
         return manifest

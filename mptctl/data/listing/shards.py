@@ -69,10 +69,11 @@ def list_shards(
             with open(path, "rb", buffering=0) as file:
                 stat = os.fstat(file.fileno())
                 shards.append(Shard(names[number], stat.st_size, stat.st_mtime_ns))
-                samples += _list_samples(file.fileno(), shards[-1], label_key, labelled)
+                found = [*_list_samples(file.fileno(), shards[-1], label_key, labelled)]
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-        shard_rows += [number] * (len(samples) - len(shard_rows))
+        samples += found
+        shard_rows += [number] * len(found)
         progress("listing shards", number + 1, len(paths))
     fields = dict.fromkeys(name for sample in samples for name in sample.fields)
     fields.pop(label_key or _DEFAULT_KEY, None)
@@ -84,7 +85,7 @@ def list_shards(
         problems={row: sample.problem for row, sample in enumerate(samples) if sample.problem is not None},
         ids_in_parts=labelled,
     )
-    found: dict[str, list[Any]] = {
+    columns: dict[str, list[Any]] = {
         "path": rows.ids,
         "shard": shard_rows,
         "start": [sample.start for sample in samples],
@@ -92,7 +93,7 @@ def list_shards(
     }
     further = {name: [sample.fields.get(name) for sample in samples] for name in fields}
     known = read_class_names(root) if labelled else None
-    class_names, table = classify_rows(rows, known, place, found, further)
+    class_names, table = classify_rows(rows, known, place, columns, further)
     return Listing("webdataset", root, class_names, table, tuple(shards))
 
 

@@ -92,7 +92,8 @@ def find_role_columns(
                 f"--column {role}={name}: {what} has no such column{did_you_mean(name, there)}; "
                 f"it has {some(there, 8)}"
             )
-    named = {role: columns.get(role, role) for role in roles if columns.get(role, role) in there}
+    wanted = {role: columns.get(role, role) for role in roles}
+    named = {role: name for role, name in wanted.items() if name in there}
     if missing := [role for role in needed if role not in named]:
         raise DataError(
             f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it "
