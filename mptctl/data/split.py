@@ -151,7 +151,7 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
         kept = load_split(run_root)
         has_own = asked.place is not None and _has_own_validation(kept, asked.place)
         return _keep_or_refuse(kept, complete(has_own_validation=has_own), verify)
-    checks: Checks = {"verify": verify, "on_bad": asked.on_bad, "progress": progress}
+    checks = Checks(verify, asked.on_bad, progress)
     listed = None
     if asked.place is not None and root is not None:
         listed = scan_listed(source, asked.place, root, asked.columns, asked.label_key, checks)
@@ -165,7 +165,7 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     if listed is None:
         needs_test = test_fraction is None
         listed = read_source(
-            source, root, download=download, seed=seed, cache_dir=cache, needs_test=needs_test, **checks
+            source, root, checks, download=download, seed=seed, cache_dir=cache, needs_test=needs_test
         )
     groups = find_groups(listed.manifest, group, metadata, listed.further)
     manifest = hold_out_test_part(listed.manifest, test_fraction, seed, groups)
