@@ -184,10 +184,10 @@ def read_cifar(source: str, root: Path) -> tuple[NDArray[np.uint8], NDArray[np.i
     Raises:
         DataError: the files are missing, or are not those of torchvision.
     """
-    train_pictures, train_labels = _read_cifar_part(source, root, train=True)
-    test_pictures, test_labels = _read_cifar_part(source, root, train=False)
-    pictures = np.concatenate([train_pictures, test_pictures])
-    return pictures, np.concatenate([train_labels, test_labels]), len(train_labels)
+    parts = [_open_cifar(source, root, train=train) for train in (True, False)]
+    pictures = np.concatenate([part.data for part in parts])
+    labels = np.concatenate([part.targets for part in parts]).astype(np.int32)
+    return pictures, labels, len(parts[0].targets)
 
 
 def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.uint8]:
@@ -235,12 +235,6 @@ def _make_array_manifest(
         content=content_digest(pictures),
     )
     return ListedSource(manifest, [])
-
-
-def _read_cifar_part(source: str, root: Path, *, train: bool) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Read the pictures and labels of one part of CIFAR; errors: see `read_cifar`."""
-    dataset = _open_cifar(source, root, train=train)
-    return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
 
 
 def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False) -> Any:

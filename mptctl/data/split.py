@@ -156,19 +156,20 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     if asked.place is not None and root is not None:
         listed = scan_listed(source, asked.place, root, asked.columns, asked.label_key, checks)
     request = complete(has_own_validation=listed is not None and VAL in listed.manifest.parts)
-    group, test_fraction = request.group, request.test_fraction
+    group = request.group
     further = [] if listed is None or listed.further is None else listed.further.column_names
     if group is not None and metadata is None and group not in further:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
-    cache, seed = run_root / CACHE_NAME, request.seed
+    cache = run_root / CACHE_NAME
+    seed = request.seed
     if listed is None:
-        needs_test = test_fraction is None
+        needs_test = request.test_fraction is None
         listed = read_source(
             source, root, checks, download=download, seed=seed, cache_dir=cache, needs_test=needs_test
         )
     groups = find_groups(listed.manifest, group, metadata, listed.further)
-    manifest = hold_out_test_part(listed.manifest, test_fraction, seed, groups)
+    manifest = hold_out_test_part(listed.manifest, request.test_fraction, seed, groups)
     identical = None
     if source not in EMBEDDED:
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None

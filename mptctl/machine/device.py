@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mptctl.errors import UsageError
 from mptctl.machine.facts import local_rank, usable_cores
@@ -72,6 +72,11 @@ def move_to_device(model: Model, device: torch.device, *, channels_last: bool) -
     if channels_last:
         model.to(memory_format=torch.channels_last)
     return model
+
+
+def copy_to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the CPU on a device, without waiting for the copy; on a CPU the tensor itself."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

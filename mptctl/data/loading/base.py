@@ -18,6 +18,7 @@ from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, use_one_thread
+from mptctl.machine.device import copy_to_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import LoaderName, Progress, tell_nobody
@@ -233,16 +234,12 @@ class Loader(ABC):
             pictures: (B, S, S, 3) normalised, on the device; changed in place where they are mixed.
         """
         index = torch.from_numpy(job.index)
-        labels, mixing = self._labels[index], None
+        labels = self._labels[index]
+        mixing = None
         if job.pairs is not None:
             pictures = mix_pictures(pictures, job.pairs)
             labels, mixing = mix_labels(labels, job.pairs)
-            mixing = Mixing(*map(self._to_device, mixing))
+            mixing = Mixing(*(copy_to_device(column, self.plan.device) for column in mixing))
         images = channels_first(pictures.to(self.plan.dtype))
-        return Batch(images, self._to_device(labels), index, job.epoch, job.position, mixing)
-
-    def _to_device(self, column: Tensor) -> Tensor:
-        """Return a tensor on the plan's device, without waiting for the copy."""
-        if self.plan.device.type == "cuda":
-            column = column.pin_memory().to(self.plan.device, non_blocking=True)
-        return column
+        labels = copy_to_device(labels, self.plan.device)
+        return Batch(images, labels, index, job.epoch, job.position, mixing)

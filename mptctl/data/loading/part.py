@@ -50,15 +50,12 @@ class Batch:
         """Cut the batch into ``count`` batches of about one size, each with its own position in the epoch."""
         if count == 1:
             return [self]
-        columns = (self.images, self.labels, self.index)
-        pieces = [column.tensor_split(count) for column in columns]
-        mixings: list[Mixing | None] = [None] * count
-        if self.mixing is not None:
-            others, weight = (column.tensor_split(count) for column in self.mixing)
-            mixings = [Mixing(*piece) for piece in zip(others, weight, strict=True)]
+        columns = (self.images, self.labels, self.index, *(self.mixing or ()))
+        pieces = (column.tensor_split(count) for column in columns)
         parts = []
         position = self.position
-        for images, labels, index, mixing in zip(*pieces, mixings, strict=True):
+        for images, labels, index, *others_and_weight in zip(*pieces, strict=True):
+            mixing = Mixing(*others_and_weight) if others_and_weight else None
             parts.append(Batch(images, labels, index, self.epoch, position, mixing))
             position += len(index)
         return parts
