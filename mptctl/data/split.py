@@ -24,7 +24,6 @@ from mptctl.data.holding_out import (
 )
 from mptctl.data.listing.listing import Checks
 from mptctl.data.manifest import PART_CODES, VAL, Manifest
-from mptctl.data.moved import move_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source, scan_listed
 from mptctl.data.split_file import (
     SPLIT_NAME,
@@ -91,13 +90,6 @@ class Split:
             return picture
         self.manifest.check_unchanged(np.array([index]))
         return decode_row(self.manifest, index).numpy()
-
-    def moved_to(self, root: Path) -> Split:
-        """Return the split with its pictures in another folder, unwritten; errors: see `move_manifest`."""
-        manifest = move_manifest(self.manifest, root)
-        request = self.file.request.model_copy(update={"data_root": str(root)})
-        file = with_table(self.file.model_copy(update={"request": request}), manifest)
-        return replace(self, file=file, manifest=manifest)
 
     @cached_property
     def array(self) -> NDArray[np.uint8]:

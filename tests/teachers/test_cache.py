@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from mptctl.data.held_split import relocate
 from mptctl.data.split import Split, make_split
 from mptctl.machine.jpeg_decoder import JpegDecoder
 from mptctl.names import Role
@@ -216,7 +217,7 @@ def test_pictures_replaced_at_the_same_size_have_another_answer(tmp_path: Path) 
     torch.testing.assert_close(kept, expected, rtol=2**-10, atol=1e-6)
     assert teachers.computed == 1
     copied = Path(shutil.copytree(tmp_path / "data", tmp_path / "copied"))  # with the same times
-    again, others, loader = opened(replaced.moved_to(copied), recipe)
+    again, others, loader = opened(relocate(replaced, copied), recipe)
     again.logits(next(iter(loader.epoch(0))), OLD)
     assert others.computed == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +19,16 @@ from mptctl.data.verify import CheckedFile, CheckedFiles, check_path, check_pict
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
+# Types of the columns of a listing whose type Arrow does not find by itself.
+_TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}
 # Begin of the names of the user's own columns in the table.
 USER = "user."
 # Begin of what the system says of a file that is not there.
 _MISSING = os.strerror(errno.ENOENT)
-# The problem of a row whose name cannot be written into the table.
+# The problem of a row whose name cannot be written into the table. Python stands for bytes of a name that are
+# not UTF-8 by surrogates.
 NOT_UTF8 = "its name is not UTF-8"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BadPictures(DataError):
@@ -170,7 +175,7 @@ def make_rows(
         try:
             made[name] = pa.array(values, _TYPES.get(name))
         except UnicodeEncodeError:
-            problems |= {row: NOT_UTF8 for row, text in enumerate(values) if not _is_utf8(text)}
+            problems |= {row: NOT_UTF8 for row, text in enumerate(values) if _SURROGATE.search(text)}
             made[name] = pa.array([os.fsencode(text).decode(errors="replace") for text in values], TEXT)
     made["problem"] = pa.array([problems.get(row) for row in range(len(made["path"]))], pa.string())
     return pa.table(made | {f"{USER}{name}": make_column(cells) for name, cells in further.items()})
@@ -263,15 +268,3 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
         shard_rows=listing.rows["shard"].to_numpy().astype(np.int32),
         starts=listing.rows["start"].to_numpy().astype(np.int64),
     )
-
-
-_TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}
-
-
-def _is_utf8(text: str) -> bool:
-    """Tell whether a name is UTF-8; Python stands for other bytes by surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
