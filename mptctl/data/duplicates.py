@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.ahead import map_chunks
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, Manifest
+from mptctl.data.manifest import BAD, PART_NAMES, TRAIN, Manifest
 from mptctl.errors import DataError
 from mptctl.files import Model
 from mptctl.names import Progress, Verify, tell_nobody
@@ -100,12 +100,11 @@ def describe_identical(
     sets = identical[rows]
     across_parts = _has_several(sets, parts[rows])
     across_labels = _has_several(sets, manifest.labels[rows])
-    words = {code: part for part, code in PART_CODES.items()} | {BAD: "out"}
     listed: dict[int, list[DuplicatePicture]] = {}
     rows_to_list = rows[(across_parts | across_labels)[sets]]
     for row, name in zip(rows_to_list.tolist(), manifest.ids(rows_to_list).tolist(), strict=True):
         picture = DuplicatePicture(
-            id=name, part=words[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
+            id=name, part=PART_NAMES[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
         )
         listed.setdefault(int(identical[row]), []).append(picture)
     return Duplicates(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.listing.image_folder import find_part_folders
-from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
+from mptctl.data.manifest import BAD, PART_NAMES, TEST, TRAIN, VAL, Manifest
 from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, UsageError, some
@@ -240,9 +240,8 @@ def find_torn_groups(
     np.maximum.at(last, group[used], parts[used])
     is_torn = used & (first[group] != last[group])
     if is_torn.any() and not quarantine:
-        words = {code: part for part, code in PART_CODES.items()}
         names = [
-            f"{group_names[torn]} in {words[int(first[torn])]} and {words[int(last[torn])]}"
+            f"{group_names[torn]} in {PART_NAMES[int(first[torn])]} and {PART_NAMES[int(last[torn])]}"
             for torn in np.unique(group[is_torn]).tolist()
         ]
         raise DataError(

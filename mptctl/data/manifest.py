@@ -16,9 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
+from mptctl.names import Part
 
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
-PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
+PART_CODES: dict[Part, int] = {"train": TRAIN, "val": VAL, "test": TEST}
+# Words for the parts by their codes, in messages and lists of pictures.
+PART_NAMES = {TRAIN: "train", VAL: "val", TEST: "test", BAD: "out"}
 
 # Kinds of pictures. STANDARD: every decoder gives the pixels of Pillow. NONSTANDARD: decoders differ (CMYK,
 # palettes, transparency), and Pillow's pixels count. ARRAY: a row of the source's array, not a file.

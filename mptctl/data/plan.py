@@ -58,9 +58,6 @@ class Views:
     width: NDArray[np.int64]
     flip: NDArray[np.bool_]
 
-    def __getitem__(self, rows: slice) -> Views:
-        return Views(self.top[rows], self.left[rows], self.height[rows], self.width[rows], self.flip[rows])
-
 
 @dataclass(frozen=True)
 class EpochPlan:

@@ -141,7 +141,9 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
 
     if (run_root / SPLIT_NAME).exists() and not overwrite:
         kept = load_split(run_root)
-        has_own = asked.place is not None and _has_own_validation(kept, asked.place)
+        before = kept.file.request
+        is_same_place = asked.place is not None and asked.place == before.place
+        has_own = is_same_place and not before.val_fraction and VAL in kept.manifest.parts
         return _keep_or_refuse(kept, complete(has_own_validation=has_own), verify)
     checks = Checks(verify, asked.on_bad, progress)
     listed = None
@@ -181,12 +183,6 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
         return _keep_or_refuse(load_split(run_root), request, verify)
     keep_columns(listed.further, split.manifest, run_root)
     return split
-
-
-def _has_own_validation(kept: Split, place: str) -> bool:
-    """Tell whether a table or shards have a validation part, by an existing split."""
-    before = kept.file.request
-    return before.place == place and not before.val_fraction and VAL in kept.manifest.parts
 
 
 def _keep_or_refuse(existing: Split, request: SplitRequest, verify: Verify) -> Split:

@@ -206,10 +206,11 @@ def _warn_of_empty_validation(asked: float, counts: NDArray[np.int64]) -> list[s
     ]
 
 
-def _warn_of_empty_classes(names: Sequence[str], by_part: Mapping[str, NDArray[np.int64]]) -> list[str]:
+def _warn_of_empty_classes(names: Sequence[str], by_part: Mapping[Part, NDArray[np.int64]]) -> list[str]:
     """Warn of classes without a validation or test picture, where that part has pictures at all."""
     notes = []
-    for part, word in (("val", "validation"), ("test", "test")):
+    words: dict[Part, str] = {"val": "validation", "test": "test"}
+    for part, word in words.items():
         without = [names[label] for label in np.flatnonzero(by_part[part] == 0).tolist()]
         if without and by_part[part].any():
             notes.append(f"warning: no {word} picture of {some(without)}")

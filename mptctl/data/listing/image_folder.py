@@ -12,11 +12,12 @@ from mptctl.data.listing.listing import Listing, make_rows
 from mptctl.data.manifest import TEST, TRAIN, VAL
 from mptctl.data.picture_kinds import EXTENSIONS, is_read
 from mptctl.errors import DataError, some
+from mptctl.names import Part
 
 # Names under which other programs keep their validation part.
 VALIDATION_NAMES = ("val", "validation", "valid", "dev", "eval")
 # The part that a word means in the name of a file or folder, or in a column.
-PART_WORDS = {"train": "train", **dict.fromkeys(VALIDATION_NAMES, "val"), "test": "test"}
+PART_WORDS: dict[str, Part] = {"train": "train", **dict.fromkeys(VALIDATION_NAMES, "val"), "test": "test"}
 # The layout of an image folder, for messages.
 EXPECTED_LAYOUT = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 

@@ -153,11 +153,9 @@ def _read_content(descriptor: int, member: Member) -> bytes:
 
 def _read_fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
     """Read the fields of a sample's .json that are texts or numbers; {} without a JSON object."""
-    if _JSON not in sample:
-        return {}
     try:
         parsed = json.loads(_read_content(descriptor, sample[_JSON]))
-    except ValueError:
+    except (KeyError, ValueError):  # no .json, or a damaged one
         return {}
     if not isinstance(parsed, dict):
         return {}
@@ -178,14 +176,14 @@ def _find_label(
     Returns:
         The label and None, or "" and what is wrong.
     """
-    text_suffix = _CLASS if label_key is None else label_key
-    if label_key in (None, TEXT_KEY) and text_suffix in sample:
+    suffix = {None: _CLASS, TEXT_KEY: TEXT_KEY}.get(label_key)  # of a member that is the label
+    if suffix is not None and suffix in sample:
         try:
-            return _read_content(descriptor, sample[text_suffix]).decode().strip(), None
+            return _read_content(descriptor, sample[suffix]).decode().strip(), None
         except UnicodeDecodeError:
-            return "", f"its {text_suffix} is not UTF-8"
-    field = label_key or _DEFAULT_KEY
-    if label_key != TEXT_KEY and field in fields:
+            return "", f"its {suffix} is not UTF-8"
+    field = {None: _DEFAULT_KEY, TEXT_KEY: None}.get(label_key, label_key)  # of the .json
+    if field is not None and field in fields:
         return str(fields[field]).strip(), None
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"

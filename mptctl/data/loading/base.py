@@ -213,10 +213,10 @@ class Loader(ABC):
         """
         if transforms is None or pictures.device.type != "cpu":
             return lambda: finish(self.prepare(pictures, transforms))
-        whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
+        ready = torch.empty(pictures.shape, dtype=torch.float32)
 
         def fill(rows: slice) -> None:
-            ready[rows] = self.prepare(pictures[rows], whole[rows])
+            ready[rows] = self.prepare(pictures[rows], transforms[rows])
 
         futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
         return after(futures, lambda: finish(ready))

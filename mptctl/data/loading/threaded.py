@@ -63,17 +63,16 @@ class ThreadedLoader(Loader):
         Raises:
             DataError: a file is gone, changed since split, or damaged.
         """
-        plan, views = self.plan, job.views[rows]
-        for row, manifest_row in enumerate(job.index[rows].tolist()):
-            picture = plan.picture(manifest_row)
+        plan = self.plan
+        for row in range(len(out))[rows]:
+            picture = plan.picture(int(job.index[row]))
             if plan.train:
-                picture = crop_and_flip(picture, plan.data, views, row)
+                picture = crop_and_flip(picture, plan.data, job.views, row)
             else:
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
-            one = slice(rows.start + row, rows.start + row + 1)
             if out.dtype == torch.uint8:
-                out[one] = picture
-            elif job.transforms is None:
-                out[one] = self.normalise(picture)
+                out[row] = picture
             else:
-                out[one] = self.prepare(picture[None], job.transforms[one])
+                one = slice(row, row + 1)
+                transforms = None if job.transforms is None else job.transforms[one]
+                out[one] = self.prepare(picture[None], transforms)
