@@ -187,28 +187,35 @@ def hold_out_groups(
     pairs, pair_counts = np.unique(group.astype(np.int64) * num_classes + labels, return_counts=True)
     pair_groups, pair_labels = np.divmod(pairs, num_classes)
     starts = np.searchsorted(pair_groups, np.arange(len(names) + 1)).tolist()
-    classes, counts = pair_labels.tolist(), pair_counts.tolist()
+    classes = pair_labels.tolist()
+    counts = pair_counts.tolist()
     # By class: its pictures, how many are to be held out, and how many are.
     sizes = np.bincount(labels).astype(np.float64).tolist()
     wanted = [fraction * size for size in sizes]
     held = [0.0] * len(sizes)
     is_taken = np.zeros(len(names), dtype=np.bool_)
     order = np.argsort(random_keys(seed, 0, _hash_names(names), field), kind="stable").tolist()
+
+    def gain_by_moving(pairs_of_group: range, sign: int) -> float:
+        """Sum up how much nearer classes come to their fraction; 0 if a class would be held out as a whole."""
+        gain = 0.0
+        for pair in pairs_of_group:
+            label = classes[pair]
+            after = held[label] + sign * counts[pair]
+            if after >= sizes[label]:
+                return 0.0
+            gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
+        return gain
+
     for _ in range(1 + _PASSES):
         has_changed = False
         for visited in order:
+            pairs_of_group = range(starts[visited], starts[visited + 1])
             sign = -1 if is_taken[visited] else 1
-            gain = 0.0
-            leaves_some = True  # of each class
-            for pair in range(starts[visited], starts[visited + 1]):
-                label = classes[pair]
-                after = held[label] + sign * counts[pair]
-                leaves_some &= after < sizes[label]
-                gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
-            if leaves_some and gain > 1e-12:  # more than an error of floating point
+            if gain_by_moving(pairs_of_group, sign) > 1e-12:  # more than an error of floating point
                 has_changed = True
                 is_taken[visited] = sign > 0
-                for pair in range(starts[visited], starts[visited + 1]):
+                for pair in pairs_of_group:
                     held[classes[pair]] += sign * counts[pair]
         if not has_changed:
             break
