@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
@@ -79,6 +80,7 @@ class Loader(ABC):
         advice: what the user can do where the model waits for this loader.
         devices: types of the devices on which the loader can put batches.
         in_memory: True where the loader decodes all pictures when it is opened, and keeps them.
+        most_threads: threads at most where `data.threads` is 0; as many as usable cores, if these are fewer.
         steps_per_epoch: global batches of one pass.
         num_samples: samples of this part, over all workers.
         stats: number of pictures so far, and time that the model waited for them.
@@ -91,6 +93,7 @@ class Loader(ABC):
     advice: ClassVar[str]
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
     in_memory: ClassVar[bool] = False
+    most_threads: ClassVar[int] = sys.maxsize
 
     @classmethod
     def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
@@ -120,16 +123,11 @@ class Loader(ABC):
         self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
-        self.threads = plan.data.threads or self.default_threads()
+        self.threads = plan.data.threads or min(usable_cores(), self.most_threads)
         # Starts no thread before the first work is submitted.
         self.pool = ThreadPoolExecutor(
             self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
-
-    @classmethod
-    def default_threads(cls) -> int:
-        """Return the number of threads where `data.threads` is 0."""
-        return usable_cores()
 
     def open(self) -> None:
         """Read what all passes need; the first pass does so too. To be called again has no effect.
@@ -140,7 +138,8 @@ class Loader(ABC):
         """
         if not self._is_open:
             self.read_ahead()
-            self._is_open, self.stats = True, LoaderStats()
+            self._is_open = True
+            self.stats = LoaderStats()
 
     def read_ahead(self) -> None:  # noqa: B027  # most loaders read nothing ahead
         """Read what all passes need: nothing, unless a subclass says otherwise."""
