@@ -168,10 +168,11 @@ def load_embedded_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
     is_train = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
-        is_train[rows[np.argsort(keys[rows])[: len(rows) // 2]]] = True
-    order = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
-    pictures = np.repeat(grey[order][..., None], 3, axis=-1)
-    return pictures, labels[order], int(is_train.sum())
+        shuffled = rows[np.argsort(keys[rows])]
+        is_train[shuffled[: len(rows) // 2]] = True
+    training_first = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
+    pictures = np.repeat(grey[training_first][..., None], 3, axis=-1)
+    return pictures, labels[training_first], int(is_train.sum())
 
 
 @lru_cache(maxsize=1)

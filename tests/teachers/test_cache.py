@@ -227,7 +227,7 @@ def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
     batch = next(iter(loader.epoch(0)))
     source.logits(batch, OLD)
     others = (replace(batch, epoch=1), replace(batch, position=64), replace(batch, index=batch.index.flip(0)))
-    for other in (*others, replace(batch, position=loader.num_samples - 32)):
+    for other in (*others, replace(batch, position=loader.plan.num_samples - 32)):
         with pytest.raises(ValueError, match=f"not one of epoch {other.epoch} of the plan"):
             source.logits(other, OLD)
 

@@ -82,7 +82,6 @@ class Loader(ABC):
         in_memory: True where the loader decodes all pictures when it is opened, and keeps them.
         most_threads: threads at most where `data.threads` is 0; as many as usable cores, if these are fewer.
         steps_per_epoch: global batches of one pass.
-        num_samples: samples of this part, over all workers.
         stats: number of pictures so far, and time that the model waited for them.
         normalise: turns (B, S, S, 3) uint8 pictures on the device into float32, by the recipe's mean and
             standard deviation.
@@ -118,7 +117,6 @@ class Loader(ABC):
         self.cache_dir = cache_dir
         self.progress = progress
         self.steps_per_epoch = plan.steps
-        self.num_samples = plan.num_samples
         self.stats = LoaderStats()
         self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
