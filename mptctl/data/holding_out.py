@@ -197,7 +197,7 @@ def hold_out_groups(
     order = np.argsort(random_keys(seed, 0, _hash_names(names), field), kind="stable").tolist()
 
     def gain_by_moving(pairs_of_group: range, sign: int) -> float:
-        """Sum up how much nearer classes come to their fraction; 0 if a class would be held out as a whole."""
+        """Sum up how much nearer classes come to their fraction; 0 if all of a class would be held out."""
         gain = 0.0
         for pair in pairs_of_group:
             label = classes[pair]
