@@ -201,16 +201,17 @@ def _draw_ink(draw: _UniformDraws, distances: Floats, labels: NDArray[np.int32])
     down = y - np.float32(_PICTURE_BASELINE) + draw(-_SHIFT, _SHIFT)
     # The slant turns around the middle of a small letter; around the baseline, high letters would leave the
     # picture.
-    slant, tilt = draw(-_SLANT, _SLANT), draw(-_SLANT / 2, _SLANT / 2)
-    across, down = across + slant * (down + np.float32(0.25 * _PICTURE_EM)), down + tilt * across
+    slanted = across + draw(-_SLANT, _SLANT) * (down + np.float32(0.25 * _PICTURE_EM))
+    tilted = down + draw(-_SLANT / 2, _SLANT / 2) * across
     unit = np.float32(EM / _PICTURE_EM)
-    column = across * (unit / draw(*_SCALE)) + np.float32(SQUARE / 2)
-    row = down * (unit / draw(*_SCALE)) + np.float32(BASELINE)
+    column = slanted * (unit / draw(*_SCALE)) + np.float32(SQUARE / 2)
+    row = tilted * (unit / draw(*_SCALE)) + np.float32(BASELINE)
     distance = _interpolate(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
     ink = _cover((distance + draw(*_STROKE)) / draw(*_BLUR))
     # The crease is a line from edge to edge: x = a + b y or y = a + b x.
     upright = draw(0, 1) < 0.5
-    along, beside = np.where(upright, y, x), np.where(upright, x, y)
+    along = np.where(upright, y, x)
+    beside = np.where(upright, x, y)
     off_crease = np.abs(beside - draw(-SIZE / 2, 1.5 * SIZE) - draw(-1, 1) * (along - np.float32(SIZE / 2)))
     return np.maximum(ink, _cover(draw(0, _CREASE) - off_crease))
 
@@ -245,13 +246,17 @@ def _interpolate(squares: Floats, square: NDArray[np.int64], row: Floats, column
         square: (n,) index of each picture's square.
         row, column: (n, SIZE, SIZE) places in that square, in its pixels.
     """
-    row, column = (np.clip(place, 0, np.float32(SQUARE - 1.001)) for place in (row, column))
-    top, left = row.astype(np.int32), column.astype(np.int32)
-    down, right = row - top, column - left
-    place = square[:, None, None] * (SQUARE * SQUARE) + top * SQUARE + left
-    flat = squares.reshape(-1)
-    upper = flat[place] * (1 - right) + flat[place + 1] * right
-    lower = flat[place + SQUARE] * (1 - right) + flat[place + SQUARE + 1] * right
+    last = np.float32(SQUARE - 1.001)
+    row = np.clip(row, 0, last)
+    column = np.clip(column, 0, last)
+    top = row.astype(np.int32)
+    left = column.astype(np.int32)
+    down = row - top
+    right = column - left
+    pixels = squares.reshape(-1)
+    index = square[:, None, None] * (SQUARE * SQUARE) + top * SQUARE + left
+    upper = pixels[index] * (1 - right) + pixels[index + 1] * right
+    lower = pixels[index + SQUARE] * (1 - right) + pixels[index + SQUARE + 1] * right
     between: Floats = upper * (1 - down) + lower * down
     return between
 

@@ -26,12 +26,13 @@ def read_class_labels(path: Path) -> dict[str, str]:
     text = read_text(path.expanduser(), MOST_BYTES, where, "write an id and a name a line")
     names: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        label, *rest = line.split(maxsplit=1) or [""]
-        if not label:
+        words = line.split(maxsplit=1)
+        if not words:
             continue
-        if not rest:
+        label = words[0]
+        if len(words) == 1:
             raise UsageError(f"{where}: line {number}: {label!r} alone; write an id and a name a line")
-        name = rest[0].strip()
+        name = words[1].strip()
         earlier_name = names.setdefault(label, name)
         if earlier_name != name:
             raise UsageError(

@@ -69,7 +69,8 @@ def split_classes(
         raise UsageError(f"--order {order}: unknown; use given or random")
     names = [str(name) for name in source_names]
     if old_names is not None:
-        known, chosen = set(names), set(old_names)
+        known = set(names)
+        chosen = set(old_names)
         unknown = [name for name in old_names if name not in known]
         if unknown:
             raise UsageError(
@@ -82,7 +83,7 @@ def split_classes(
         return ClassSplit((*old_names, *new_names), len(old_names))
     if not 0.0 < old_fraction <= 1.0:
         raise UsageError(f"--old-fraction {old_fraction}: must be above 0 and at most 1")
-    num_old = _count_of(len(names), old_fraction)
+    num_old = int(np.floor(len(names) * old_fraction + 1e-9))  # 0.57 * 100 is 56.99999999999999
     if num_old == 0:
         raise UsageError(
             f"--old-fraction {old_fraction}: leaves no old class out of {len(names)}; use a larger one"
@@ -91,11 +92,6 @@ def split_classes(
         permutation = np.random.default_rng(seed).permutation(len(names))
         names = [names[label] for label in permutation]
     return ClassSplit(tuple(names), num_old)
-
-
-def _count_of(classes: int, fraction: float) -> int:
-    """Return a fraction of a number of classes, rounded down but for errors of floating point."""
-    return int(np.floor(classes * fraction + 1e-9))  # 0.57 * 100 is 56.99999999999999
 
 
 def label_map(source_names: Sequence[str], target_names: Sequence[str]) -> NDArray[np.int64]:

@@ -18,16 +18,11 @@ from mptctl.data.sources import scan_listed
 from mptctl.data.split import Split, split_of
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, PlaceKind, Progress, Verify, tell_nobody
+from mptctl.names import PlaceKind
 
 
 def make_unlabelled_split(
-    root: Path,
-    class_names: tuple[str, ...],
-    *,
-    verify: Verify = "header",
-    on_bad: OnBad = "fail",
-    progress: Progress = tell_nobody,
+    root: Path, class_names: tuple[str, ...], checks: Checks = Checks()
 ) -> tuple[Split, list[str]]:
     """List and check pictures without labels, and make a split of them; nothing is written.
 
@@ -35,34 +30,37 @@ def make_unlabelled_split(
         root: a folder, with pictures at any depth; or a table of paths below its folder; or a pattern of tar
             shards. Hidden files do not count. In a folder, pictures of kinds that are not read are bad.
         class_names: names of the classes that a model knows. Every label of the split is 0, without meaning.
-        verify, on_bad, progress: see `read_source`.
+        checks: how each picture is checked.
 
     Returns:
         The split, all of whose pictures are in the test part, and one line for each bad picture. In a folder
         the ids are paths below it.
 
     Raises:
-        BadPictures: ``on_bad`` is ``fail``, and some picture is bad.
+        BadPictures: see `check_listing`.
         DataError: ``root`` is none of these, or has no good picture.
     """
-    checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
     kind = find_place_kind(root)
     if kind == "imagefolder":
-        run_root, listed = root, check_listing(_list_all_pictures(root), **checks)
+        run_root = root
+        listed = check_listing(_list_all_pictures(root), checks)
     else:
         run_root = root.parent
         below = root.resolve().parent if kind == "table" else root_folder_of(str(root))
         listed = scan_listed(kind, str(root), below, {}, None, checks, labelled=False)
-    before, problems = listed.manifest, listed.problems
-    if (before.parts == BAD).all():
+    problems = listed.problems
+    is_bad = listed.manifest.parts == BAD
+    if is_bad.all():
         raise DataError(
-            f"{root}: none of its {len(before)} pictures can be used: {some(problems, separator='; ')}"
+            f"{root}: none of its {len(is_bad)} pictures can be used: {some(problems, separator='; ')}"
         )
-    parts = np.where(before.parts == BAD, np.uint8(BAD), np.uint8(TEST))
-    manifest = replace(before, class_names=class_names, parts=parts)
-    request = SplitRequest(source=before.source, data_root=str(before.root), old_fraction=1.0)
+    parts = np.where(is_bad, np.uint8(BAD), np.uint8(TEST))
+    manifest = replace(listed.manifest, class_names=class_names, parts=parts)
+    request = SplitRequest(source=manifest.source, data_root=str(manifest.root), old_fraction=1.0)
     classes = ClassSplit(class_names, len(class_names))
-    return split_of(manifest, classes, request, run_root, verify=verify, quarantined=problems), problems
+    return split_of(
+        manifest, classes, request, run_root, verify=checks.verify, quarantined=problems
+    ), problems
 
 
 def _list_all_pictures(root: Path) -> Listing:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.ahead import map_chunks
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, Manifest
+from mptctl.data.manifest import BAD, PART_NAMES, TRAIN, Manifest
 from mptctl.errors import DataError
 from mptctl.files import Model
 from mptctl.names import Progress, Verify, tell_nobody
@@ -98,13 +98,13 @@ def describe_identical(
     if not len(rows):
         return None
     sets = identical[rows]
-    across_parts, across_labels = (_has_several(sets, each[rows]) for each in (parts, manifest.labels))
-    words = {code: part for part, code in PART_CODES.items()} | {BAD: "out"}
+    across_parts = _has_several(sets, parts[rows])
+    across_labels = _has_several(sets, manifest.labels[rows])
     listed: dict[int, list[DuplicatePicture]] = {}
     rows_to_list = rows[(across_parts | across_labels)[sets]]
     for row, name in zip(rows_to_list.tolist(), manifest.ids(rows_to_list).tolist(), strict=True):
         picture = DuplicatePicture(
-            id=name, part=words[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
+            id=name, part=PART_NAMES[int(parts[row])], label=manifest.class_names[manifest.labels[row]]
         )
         listed.setdefault(int(identical[row]), []).append(picture)
     return Duplicates(
@@ -131,12 +131,14 @@ def choose_copies(
         (M,) True for copies in any part but the last one of their set, and for all training copies of a set
         with several labels.
     """
-    is_out, last_part = np.zeros(len(parts), dtype=np.bool_), np.zeros(len(parts), dtype=np.uint8)
     rows = np.flatnonzero(identical >= 0)
     sets = identical[rows]
-    np.maximum.at(last_part, sets, parts[rows])
+    last_part_of_set = np.zeros(len(parts), dtype=np.uint8)
+    np.maximum.at(last_part_of_set, sets, parts[rows])
+    has_later_copy = parts[rows] != last_part_of_set[sets]
     has_several_labels = _has_several(sets, labels[rows])[sets]
-    is_out[rows] = (parts[rows] != last_part[sets]) | (has_several_labels & (parts[rows] == TRAIN))
+    is_out = np.zeros(len(parts), dtype=np.bool_)
+    is_out[rows] = has_later_copy | (has_several_labels & (parts[rows] == TRAIN))
     return is_out
 
 
@@ -150,11 +152,15 @@ def keep_out_copies(
         that stays, if there is one.
     """
     is_out = choose_copies(identical, manifest.labels, parts)
-    lines, candidates = [], np.flatnonzero(identical >= 0)
+    lines = []
+    candidates = np.flatnonzero(identical >= 0)
     for row in np.flatnonzero(is_out).tolist():
-        twins = candidates[identical[candidates] == identical[row]]
-        twin = min(twins[twins != row].tolist(), key=lambda member: bool(is_out[member]))
-        twin_id, twin_class = manifest.ids(np.array([twin]))[0], manifest.class_names[manifest.labels[twin]]
+        copies = candidates[identical[candidates] == identical[row]]
+        twins = copies[copies != row]
+        staying = twins[~is_out[twins]]
+        twin = (staying if len(staying) else twins)[:1]
+        (twin_id,) = manifest.ids(twin)
+        twin_class = manifest.class_names[manifest.labels[twin[0]]]
         lines.append(f"{manifest.where(row)}: identical to {twin_id} ({twin_class})")
     return np.where(is_out, np.uint8(BAD), parts), lines
 
@@ -199,11 +205,11 @@ def _number_sets(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
     """Number the sets of rows that are equal in all (n,) columns: (n,), -1 for a row without a twin."""
     # Sorted by columns, since np.unique over rows takes about five times as long for a million of them.
     order = np.lexsort(list(columns))
-    differs = np.zeros(max(len(order) - 1, 0), dtype=np.bool_)
+    differs_from_previous = np.zeros(len(order), dtype=np.bool_)
     for column in columns:
         ordered = column[order]
-        differs |= ordered[1:] != ordered[:-1]
-    number = np.concatenate([np.zeros(min(1, len(order)), dtype=np.int64), np.cumsum(differs)])
+        differs_from_previous[1:] |= ordered[1:] != ordered[:-1]
+    number = np.cumsum(differs_from_previous)
     sets = np.empty(len(order), dtype=np.int64)
     sets[order] = np.where(np.bincount(number, minlength=1)[number] > 1, number, -1)
     return sets

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mptctl.data.further_columns import columns_path
+from mptctl.data.moved import move_manifest
 from mptctl.data.split import Split, load_split, write_table
-from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_tables
+from mptctl.data.split_file import SPLIT_NAME, parse_split_file, remove_other_tables, with_table
 from mptctl.errors import UsageError
 from mptctl.files import link_or_copy
 
@@ -79,7 +80,7 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:
-    """Return the split with its pictures in another folder, after a check that they lie there.
+    """Return the split with its pictures in another folder, unwritten, after a check that they lie there.
 
     Args:
         split: the split; stays as it is.
@@ -94,4 +95,7 @@ def relocate(split: Split, data_root: Path | None) -> Split:
     root = data_root.expanduser().resolve()
     if split.manifest.root is None:
         raise UsageError(f"--data-root {data_root}: {split.file.source} lie in no folder; leave it out")
-    return split.moved_to(root)
+    manifest = move_manifest(split.manifest, root)
+    request = split.file.request.model_copy(update={"data_root": str(root)})
+    file = with_table(split.file.model_copy(update={"request": request}), manifest)
+    return replace(split, file=file, manifest=manifest)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.listing.image_folder import find_part_folders
-from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
+from mptctl.data.manifest import BAD, PART_NAMES, TEST, TRAIN, VAL, Manifest
 from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, UsageError, some
@@ -84,13 +84,12 @@ def hold_out(
         parts[rows[hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, field)]] = part
         return parts
     keys = random_keys(seed, 0, rows, field)
-    ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
-    labels = manifest.labels[ordered]
-    starts = np.searchsorted(labels, labels)
-    sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    to_hold_out = np.floor(sizes * fraction + 0.5)
-    rank_in_class = np.arange(len(ordered)) - starts
-    parts[ordered[rank_in_class < to_hold_out]] = part
+    by_class_and_key = rows[np.lexsort((keys, manifest.labels[rows]))]
+    labels = manifest.labels[by_class_and_key]
+    rank_in_class = np.arange(len(labels)) - np.searchsorted(labels, labels)
+    class_sizes = np.bincount(labels, minlength=len(manifest.class_names))
+    to_hold_out = np.floor(class_sizes * fraction + 0.5)
+    parts[by_class_and_key[rank_in_class < to_hold_out[labels]]] = part
     return parts
 
 
@@ -188,28 +187,35 @@ def hold_out_groups(
     pairs, pair_counts = np.unique(group.astype(np.int64) * num_classes + labels, return_counts=True)
     pair_groups, pair_labels = np.divmod(pairs, num_classes)
     starts = np.searchsorted(pair_groups, np.arange(len(names) + 1)).tolist()
-    classes, counts = pair_labels.tolist(), pair_counts.tolist()
+    classes = pair_labels.tolist()
+    counts = pair_counts.tolist()
     # By class: its pictures, how many are to be held out, and how many are.
     sizes = np.bincount(labels).astype(np.float64).tolist()
     wanted = [fraction * size for size in sizes]
     held = [0.0] * len(sizes)
     is_taken = np.zeros(len(names), dtype=np.bool_)
     order = np.argsort(random_keys(seed, 0, _hash_names(names), field), kind="stable").tolist()
+
+    def gain_by_moving(pairs_of_group: range, sign: int) -> float:
+        """Sum up how much nearer classes come to their fraction; 0 if all of a class would be held out."""
+        gain = 0.0
+        for pair in pairs_of_group:
+            label = classes[pair]
+            after = held[label] + sign * counts[pair]
+            if after >= sizes[label]:
+                return 0.0
+            gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
+        return gain
+
     for _ in range(1 + _PASSES):
         has_changed = False
         for visited in order:
+            pairs_of_group = range(starts[visited], starts[visited + 1])
             sign = -1 if is_taken[visited] else 1
-            gain = 0.0
-            leaves_some = True  # of each class
-            for pair in range(starts[visited], starts[visited + 1]):
-                label = classes[pair]
-                after = held[label] + sign * counts[pair]
-                leaves_some &= after < sizes[label]
-                gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
-            if leaves_some and gain > 1e-12:  # more than an error of floating point
+            if gain_by_moving(pairs_of_group, sign) > 1e-12:  # more than an error of floating point
                 has_changed = True
                 is_taken[visited] = sign > 0
-                for pair in range(starts[visited], starts[visited + 1]):
+                for pair in pairs_of_group:
                     held[classes[pair]] += sign * counts[pair]
         if not has_changed:
             break
@@ -233,7 +239,7 @@ def find_torn_groups(
     Raises:
         DataError: there are such groups, and ``quarantine`` is False.
     """
-    _, group = np.unique(_name_all_groups(groups), return_inverse=True)
+    group_names, group = np.unique(_name_all_groups(groups), return_inverse=True)
     used = parts != BAD
     first = np.full(int(group.max(initial=-1)) + 1, BAD, dtype=np.uint8)
     last = np.zeros(len(first), dtype=np.uint8)
@@ -241,12 +247,9 @@ def find_torn_groups(
     np.maximum.at(last, group[used], parts[used])
     is_torn = used & (first[group] != last[group])
     if is_torn.any() and not quarantine:
-        words = {code: part for part, code in PART_CODES.items()}
-        rows = np.flatnonzero(is_torn)
-        _, one_of_each = np.unique(group[rows], return_index=True)
         names = [
-            f"{groups[row]} in {words[int(first[group[row]])]} and {words[int(last[group[row]])]}"
-            for row in rows[one_of_each].tolist()
+            f"{group_names[torn]} in {PART_NAMES[int(first[torn])]} and {PART_NAMES[int(last[torn])]}"
+            for torn in np.unique(group[is_torn]).tolist()
         ]
         raise DataError(
             f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); "

@@ -16,9 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
+from mptctl.names import Part
 
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
-PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
+PART_CODES: dict[Part, int] = {"train": TRAIN, "val": VAL, "test": TEST}
+# Words for the parts by their codes, in messages and lists of pictures.
+PART_NAMES = {TRAIN: "train", VAL: "val", TEST: "test", BAD: "out"}
 
 # Kinds of pictures. STANDARD: every decoder gives the pixels of Pillow. NONSTANDARD: decoders differ (CMYK,
 # palettes, transparency), and Pillow's pixels count. ARRAY: a row of the source's array, not a file.
@@ -119,10 +122,9 @@ class Manifest:
         """Digest of all columns, also those that `fingerprint` leaves out; it names caches of pictures."""
         digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
         digest.update("".join(self.shards).encode())
-        for column in (
-            *(self.heights, self.widths, self.mtimes),
-            *(self.shard_sizes, self.shard_rows, self.starts),
-        ):
+        of_files = (self.heights, self.widths, self.mtimes)
+        of_shards = (self.shard_sizes, self.shard_rows, self.starts)
+        for column in of_files + of_shards:
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
@@ -191,14 +193,18 @@ class Manifest:
 
     def take(self, rows: NDArray[np.int64]) -> Manifest:
         """Return the manifest of some rows, in their order; a row may come several times."""
-        chosen: dict[str, Any] = {}
-        for attribute, kind in _COLUMNS.values():
-            values = getattr(self, attribute)
-            if kind == TEXT:
-                chosen[attribute] = None if values is None else values.take(pa.array(rows))
-            elif len(values) and not (attribute == "mtimes" and self.shards):
-                chosen[attribute] = values[rows]
+        chosen = {}
+        for name, values in self._columns_of_pictures().items():
+            attribute, kind = _COLUMNS[name]
+            chosen[attribute] = values.take(pa.array(rows)) if kind == TEXT else values[rows]
         return replace(self, **chosen)
+
+    def _columns_of_pictures(self) -> dict[str, Any]:
+        """Return the columns that have a value for each picture, by their names on disk."""
+        values = {name: getattr(self, attribute) for name, (attribute, _) in _COLUMNS.items()}
+        if self.shards:
+            del values["mtime"]  # has a value for each shard
+        return {name: each for name, each in values.items() if each is not None and len(each) == len(self)}
 
     def check_unchanged(self, indices: NDArray[np.int64]) -> None:
         """Compare the files, or shards, of rows with size and time of change when they were checked.
@@ -211,13 +217,13 @@ class Manifest:
         Raises:
             DataError: a file is gone, or its size or time of change differs.
         """
-        if self.is_array:
+        if self.paths is None:
             return
+        names = self.shards or self.paths
         sizes = self.shard_sizes if self.shards else self.sizes
         files = np.unique(self.shard_rows[indices]) if self.shards else indices
         for file in files.tolist():
-            name = self.shards[file] if self.shards else self.relative_path(file)
-            path = os.path.join(str(self.root), name)
+            path = os.path.join(str(self.root), str(names[file]))
             try:
                 now = os.stat(path)
             except OSError as error:
@@ -237,10 +243,9 @@ class Manifest:
             about: what else the file has to say; values of JSON.
         """
         columns = {}
-        for name, (attribute, kind) in _COLUMNS.items():
-            values = getattr(self, attribute)
-            if values is not None and len(values) == len(self) and not (name == "mtime" and self.shards):
-                columns[name] = values if kind == TEXT else _to_arrow(values, kind)
+        for name, values in self._columns_of_pictures().items():
+            _, kind = _COLUMNS[name]
+            columns[name] = values if kind == TEXT else _to_arrow(values, kind)
         head = {name: getattr(self, name) for name in ("source", "class_names", "content", "shards")}
         head |= {"fingerprint": self.fingerprint, "digest": self.digest, "about": about}
         if self.shards:

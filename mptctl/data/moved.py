@@ -29,10 +29,10 @@ def move_manifest(manifest: Manifest, root: Path) -> Manifest:
 
 def _read_times(manifest: Manifest, names: tuple[str, ...] | list[str]) -> NDArray[np.int64]:
     """Return the times of change of files or shards; DataError if one is gone or has another size."""
-    times, wrong = manifest.mtimes.copy(), []
-    used, sizes = np.flatnonzero(manifest.parts != BAD).tolist(), manifest.sizes.tolist()
-    if manifest.shards:
-        used, sizes = list(range(len(names))), manifest.shard_sizes.tolist()
+    sizes = manifest.shard_sizes if manifest.shards else manifest.sizes
+    used = range(len(names)) if manifest.shards else np.flatnonzero(manifest.parts != BAD).tolist()
+    times = manifest.mtimes.copy()
+    wrong = []
     folder = os.open(str(manifest.root), os.O_RDONLY)
     try:
         for row in used:

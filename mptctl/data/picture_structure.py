@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from collections.abc import Iterator
 from typing import IO
@@ -13,6 +14,8 @@ START_OF_PNG, END_OF_PNG = b"\x89PNG\r\n\x1a\n", b"IEND"
 _SCAN = 0xDA
 # Samples of a pixel by the colour type of a PNG file (PNG specification, 11.2.1).
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+# The chunk IHDR of a PNG file (PNG specification, 11.2.1).
+_HEADER = struct.Struct(">IIBBBBB")
 # Bytes that are decompressed at once.
 _PIECE = 1 << 20
 
@@ -71,21 +74,18 @@ def find_png_fault(content: bytes) -> str:
     Args:
         content: bytes of the file.
     """
-    data, header = [], b""
+    data = []
+    header = b""
     for kind, body, checksum in _read_chunks(content):
         is_critical = kind[:1].isupper()
         if is_critical and zlib.crc32(kind + body) != checksum:
-            return (
-                f"the checksum of its {kind.decode()} is wrong"
-                if kind.isalpha()
-                else "its chunks are damaged"
-            )
+            is_name = kind.isalpha()
+            return f"the checksum of its {kind.decode()} is wrong" if is_name else "its chunks are damaged"
         if kind == b"IHDR":
             header = body
         elif kind == b"IDAT":
             data.append(body)
-    width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:8], "big")
-    depth, colour, packing, filters, interlaced = header[8:13]
+    width, height, depth, colour, packing, filters, interlaced = _HEADER.unpack(header)
     if packing or filters:  # only 0 is defined; Pillow ignores both
         return "its header names an unknown way of packing"
     row_bytes = 1 + (width * depth * _CHANNELS.get(colour, 1) + 7) // 8
@@ -111,7 +111,8 @@ def _measure_unpacked(packed: bytes, most: int) -> tuple[int, bool]:
     Returns:
         Number of decompressed bytes, and True if the data came to their end.
     """
-    unpacking, size = zlib.decompressobj(), 0
+    unpacking = zlib.decompressobj()
+    size = 0
     while size <= most and (piece := unpacking.decompress(packed, _PIECE)):
         packed = unpacking.unconsumed_tail
         size += len(piece)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,11 +10,15 @@ from numpy.typing import NDArray
 
 from mptctl.data.augmentation.drawing import (
     FIELDS,
+    Draw,
     Keys,
+    Mask,
+    Pixels,
     Transforms,
     below,
-    between,
+    draw_rectangles,
     draw_transforms,
+    toss_coin,
     uniform,
 )
 from mptctl.data.augmentation.mixing import Pairs, draw_pairs
@@ -33,9 +36,6 @@ _MIX_2 = 0x94D049BB133111EB
 _ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
 _REPEATS, _ROUNDING, _PAIRS = 40, 41, 48
 VALIDATION_FIELD, TEST_FIELD = 8, 9  # `split` draws the validation part and a test part by them
-
-# torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
-_CROP_TRIES = 10
 
 # The first field of the first step of data.transforms; each step has FIELDS of them.
 _TRANSFORMS = 64
@@ -57,9 +57,6 @@ class Views:
     height: NDArray[np.int64]
     width: NDArray[np.int64]
     flip: NDArray[np.bool_]
-
-    def __getitem__(self, rows: slice) -> Views:
-        return Views(self.top[rows], self.left[rows], self.height[rows], self.width[rows], self.flip[rows])
 
 
 @dataclass(frozen=True)
@@ -134,20 +131,24 @@ class EpochPlan:
             heights, widths: (n,) size of each picture as the loader decodes it, in pixels.
             copies: (n,) number of each sample among those of its row; None if the epoch has each row once.
         """
-        size = self.data.image_size
+
+        def draw(field: int) -> Keys:
+            return random_keys(self.seed, epoch, indices, field, copies)
+
+        flip = np.zeros(len(indices), dtype=np.bool_)
         if self.data.flip:
-            flip = (random_keys(self.seed, epoch, indices, _FLIP, copies) >> np.uint64(63)).astype(np.bool_)
-        else:
-            flip = np.zeros(len(indices), dtype=np.bool_)
+            flip = toss_coin(draw(_FLIP)).astype(np.bool_)
         if self.data.augment == "random-resized-crop":
-            return self._draw_resized_crops(epoch, indices, heights, widths, copies, flip)
-        side = np.full(len(indices), size, dtype=np.int64)
+            return _draw_resized_crops(
+                self.data, draw, heights.astype(np.int64), widths.astype(np.int64), flip
+            )
+        side = np.full(len(indices), self.data.image_size, dtype=np.int64)
         if self.data.augment == "none":
             zero = np.zeros(len(indices), dtype=np.int64)
             return Views(zero, zero, side, side, flip)
         places = np.int64(2 * self.data.padding + 1)
-        top = below(random_keys(self.seed, epoch, indices, _TOP, copies), places) - self.data.padding
-        left = below(random_keys(self.seed, epoch, indices, _LEFT, copies), places) - self.data.padding
+        top = below(draw(_TOP), places) - self.data.padding
+        left = below(draw(_LEFT), places) - self.data.padding
         return Views(top, left, side, side, flip)
 
     def transforms(self, epoch: int, indices: Indices, copies: Indices | None = None) -> Transforms | None:
@@ -161,49 +162,39 @@ class EpochPlan:
         if not self.data.transforms:
             return None
 
-        def draw_of_step(step: int) -> Callable[[int], Keys]:
+        def draw_of_step(step: int) -> Draw:
             first = _TRANSFORMS + step * FIELDS
             return lambda field: random_keys(self.seed, epoch, indices, first + field, copies)
 
         return draw_transforms(self.data.transforms, self.data.image_size, draw_of_step)
 
-    def _draw_resized_crops(
-        self,
-        epoch: int,
-        indices: Indices,
-        heights: NDArray[np.int32],
-        widths: NDArray[np.int32],
-        copies: Indices | None,
-        flip: NDArray[np.bool_],
-    ) -> Views:
-        """Draw windows of random area and aspect (Szegedy et al., 2015) as torchvision draws them.
 
-        A picture gets the first of ten windows that fits into it, else the largest centred one. Arguments are
-        those of `views`, with the drawn flips.
-        """
-        high, wide = heights.astype(np.int64), widths.astype(np.int64)
-        height, width = _find_largest_window(high, wide, self.data.ratio)
-        is_missing = np.ones(len(indices), dtype=np.bool_)
-        low_scale, high_scale = self.data.scale
-        low_log, high_log = np.log(self.data.ratio)
-        for attempt in range(_CROP_TRIES):
-            field = _TRIES + 2 * attempt
-            share = between(random_keys(self.seed, epoch, indices, field, copies), low_scale, high_scale)
-            area = share * (high * wide)
-            log_keys = random_keys(self.seed, epoch, indices, field + 1, copies)
-            aspect = np.exp(between(log_keys, low_log, high_log))
-            w = np.rint(np.sqrt(area * aspect)).astype(np.int64)
-            h = np.rint(np.sqrt(area / aspect)).astype(np.int64)
-            fits = is_missing & (w > 0) & (w <= wide) & (h > 0) & (h <= high)
-            height, width = np.where(fits, h, height), np.where(fits, w, width)
-            is_missing &= ~fits
-            if not is_missing.any():
-                break
-        top = below(random_keys(self.seed, epoch, indices, _TOP, copies), high - height + 1)
-        left = below(random_keys(self.seed, epoch, indices, _LEFT, copies), wide - width + 1)
-        top = np.where(is_missing, (high - height) // 2, top)
-        left = np.where(is_missing, (wide - width) // 2, left)
-        return Views(top, left, height, width, flip)
+def _draw_resized_crops(data: DataRecipe, draw: Draw, heights: Pixels, widths: Pixels, flip: Mask) -> Views:
+    """Draw windows of random area and aspect (Szegedy et al., 2015) as torchvision draws them.
+
+    A picture gets the first of ten windows that fits into it, else the largest centred one.
+
+    Args:
+        data: ranges of areas and aspects.
+        draw: returns the keys of a field.
+        heights, widths: (n,) size of each picture as the loader decodes it, in pixels.
+        flip: (n,) True for a mirrored window.
+    """
+
+    def fits(width: Pixels, height: Pixels) -> Mask:
+        return (width > 0) & (width <= widths) & (height > 0) & (height <= heights)
+
+    every = np.ones(len(flip), dtype=np.bool_)
+    width, height = draw_rectangles(draw, _TRIES, data, heights * widths, every, fits)
+    is_missing = width == 0
+    largest_height, largest_width = _find_largest_window(heights, widths, data.ratio)
+    height = np.where(is_missing, largest_height, height)
+    width = np.where(is_missing, largest_width, width)
+    rows_beside = heights - height
+    columns_beside = widths - width
+    top = np.where(is_missing, rows_beside // 2, below(draw(_TOP), rows_beside + 1))
+    left = np.where(is_missing, columns_beside // 2, below(draw(_LEFT), columns_beside + 1))
+    return Views(top, left, height, width, flip)
 
 
 def random_keys(seed: int, epoch: int, indices: Indices, field: int, copies: Indices | None = None) -> Keys:
@@ -258,9 +249,7 @@ def _mix(x: Keys) -> Keys:
     return x ^ (x >> np.uint64(31))
 
 
-def _find_largest_window(
-    high: NDArray[np.int64], wide: NDArray[np.int64], ratio: tuple[float, float]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_largest_window(high: Pixels, wide: Pixels, ratio: tuple[float, float]) -> tuple[Pixels, Pixels]:
     """Return height and width of the largest window within each picture whose aspect is within ``ratio``."""
     aspect = wide / high
     height = np.where(aspect < ratio[0], np.rint(wide / ratio[0]), high)

@@ -59,9 +59,10 @@ def make_training_sheet(split: Split, recipe: Recipe, count: int, epoch: int) ->
     names = split.classes.names
     if batch.mixing is None:
         return Sheet(pictures, [{names[label]: 1.0} for label in batch.labels.tolist()])
-    columns = (batch.labels, batch.mixing.others, batch.mixing.weight)
+    own_labels = batch.labels.tolist()
+    other_labels = batch.mixing.others.tolist()
     labels: list[dict[str, float]] = []
-    for own, other, weight in zip(*(column.tolist() for column in columns), strict=True):
-        weights = {own: weight, other: 1 - weight}
-        labels.append({names[label]: share for label, share in weights.items() if label != IGNORED})
+    for own, other, own_weight in zip(own_labels, other_labels, batch.mixing.weight.tolist(), strict=True):
+        weights = {own: own_weight, other: 1 - own_weight}
+        labels.append({names[label]: weight for label, weight in weights.items() if label != IGNORED})
     return Sheet(pictures, labels)

@@ -29,7 +29,7 @@ from mptctl.data.listing.table import list_table
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, UsageError
-from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
+from mptctl.names import Source
 
 EMBEDDED = ("characters", "digits")  # sources that come with the package and need no data root
 # The digits come as one set. About 900, half of each class, are for training; this seed draws them.
@@ -52,14 +52,12 @@ class SourceSize(NamedTuple):
 CIFAR_SIZES = {"cifar10": SourceSize(10, 50_000, 10_000), "cifar100": SourceSize(100, 50_000, 10_000)}
 
 
-def read_source(  # noqa: PLR0913  # one for each flag of `split`
+def read_source(
     source: Source,
     root: Path | None,
+    checks: Checks = Checks(),
     *,
-    verify: Verify = "header",
-    on_bad: OnBad = "fail",
     download: bool = False,
-    progress: Progress = tell_nobody,
     seed: int = 0,
     cache_dir: Path | None = None,
     needs_test: bool = True,
@@ -69,16 +67,15 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
     Args:
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         root: data folder; not used for the embedded sources.
-        verify, on_bad: see `Checks`.
+        checks: how each picture is checked.
         download: True fetches CIFAR if it is not there; torchvision compares its checksum.
-        progress: shows how many files are checked.
         seed: seed of the drawing of ``characters``.
         cache_dir: folder in which the drawn characters are kept for `load_array`; None: they are not kept.
         needs_test: False accepts an image folder that has only ``train/``.
 
     Raises:
         UsageError: there is no data root where one is needed, or the source cannot be fetched.
-        BadPictures: ``on_bad`` is ``fail``, and some picture is bad.
+        BadPictures: see `check_listing`.
         DataError: the data are missing, or have another layout than expected.
     """
     if download and source not in _CIFAR:
@@ -103,7 +100,7 @@ def read_source(  # noqa: PLR0913  # one for each flag of `split`
         names = tuple(_open_cifar(source, root, train=False).classes)
         return _make_array_manifest(source, root, names, *read_cifar(source, root))
     listing = list_folder(root, needs_test=needs_test)
-    return check_listing(listing, verify=verify, on_bad=on_bad, progress=progress)
+    return check_listing(listing, checks)
 
 
 def scan_listed(
@@ -132,8 +129,8 @@ def scan_listed(
     if source == "table":
         listing = list_table(Path(place), root, columns, labelled=labelled)
     else:
-        listing = list_shards(place, root, label_key, checks["progress"], labelled=labelled)
-    return check_listing(listing.in_order(), **checks)
+        listing = list_shards(place, root, label_key, checks.progress, labelled=labelled)
+    return check_listing(listing.in_order(), checks)
 
 
 def count_source(source: Source, root: Path | None) -> SourceSize:
@@ -171,10 +168,11 @@ def load_embedded_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
     is_train = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
-        is_train[rows[np.argsort(keys[rows])[: len(rows) // 2]]] = True
-    order = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
-    pictures = np.repeat(grey[order][..., None], 3, axis=-1)
-    return pictures, labels[order], int(is_train.sum())
+        shuffled = rows[np.argsort(keys[rows])]
+        is_train[shuffled[: len(rows) // 2]] = True
+    training_first = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
+    pictures = np.repeat(grey[training_first][..., None], 3, axis=-1)
+    return pictures, labels[training_first], int(is_train.sum())
 
 
 @lru_cache(maxsize=1)
@@ -187,10 +185,10 @@ def read_cifar(source: str, root: Path) -> tuple[NDArray[np.uint8], NDArray[np.i
     Raises:
         DataError: the files are missing, or are not those of torchvision.
     """
-    train_pictures, train_labels = _read_cifar_part(source, root, train=True)
-    test_pictures, test_labels = _read_cifar_part(source, root, train=False)
-    pictures = np.concatenate([train_pictures, test_pictures])
-    return pictures, np.concatenate([train_labels, test_labels]), len(train_labels)
+    parts = [_open_cifar(source, root, train=train) for train in (True, False)]
+    pictures = np.concatenate([part.data for part in parts])
+    labels = np.concatenate([part.targets for part in parts]).astype(np.int32)
+    return pictures, labels, len(parts[0].targets)
 
 
 def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.uint8]:
@@ -238,12 +236,6 @@ def _make_array_manifest(
         content=content_digest(pictures),
     )
     return ListedSource(manifest, [])
-
-
-def _read_cifar_part(source: str, root: Path, *, train: bool) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Read the pictures and labels of one part of CIFAR; errors: see `read_cifar`."""
-    dataset = _open_cifar(source, root, train=train)
-    return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
 
 
 def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False) -> Any:

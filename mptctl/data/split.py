@@ -22,9 +22,8 @@ from mptctl.data.holding_out import (
     keep_out_torn_groups,
     refuse_empty_classes,
 )
-from mptctl.data.listing.listing import Checks, ListedSource
+from mptctl.data.listing.listing import Checks
 from mptctl.data.manifest import PART_CODES, VAL, Manifest
-from mptctl.data.moved import move_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source, scan_listed
 from mptctl.data.split_file import (
     SPLIT_NAME,
@@ -92,13 +91,6 @@ class Split:
         self.manifest.check_unchanged(np.array([index]))
         return decode_row(self.manifest, index).numpy()
 
-    def moved_to(self, root: Path) -> Split:
-        """Return the split with its pictures in another folder, unwritten; errors: see `move_manifest`."""
-        manifest = move_manifest(self.manifest, root)
-        request = self.file.request.model_copy(update={"data_root": str(root)})
-        file = with_table(self.file.model_copy(update={"request": request}), manifest)
-        return replace(self, file=file, manifest=manifest)
-
     @cached_property
     def array(self) -> NDArray[np.uint8]:
         """(M, H, W, 3) uint8 pictures of a source that is one array; read or drawn at the first use."""
@@ -142,29 +134,36 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     asked = SplitRequest(source=source, data_root=None if root is None else str(root), **division)
-    kept = load_split(run_root) if (run_root / SPLIT_NAME).exists() and not overwrite else None
-    checks: Checks = {"verify": verify, "on_bad": asked.on_bad, "progress": progress}
+
+    def complete(*, has_own_validation: bool) -> SplitRequest:
+        share = choose_val_fraction(source, root, val_fraction, has_own=has_own_validation)
+        return asked.model_copy(update={"val_fraction": share})
+
+    if (run_root / SPLIT_NAME).exists() and not overwrite:
+        kept = load_split(run_root)
+        before = kept.file.request
+        is_same_place = asked.place is not None and asked.place == before.place
+        has_own = is_same_place and not before.val_fraction and VAL in kept.manifest.parts
+        return _keep_or_refuse(kept, complete(has_own_validation=has_own), verify)
+    checks = Checks(verify, asked.on_bad, progress)
     listed = None
-    if kept is None and asked.place is not None and root is not None:
+    if asked.place is not None and root is not None:
         listed = scan_listed(source, asked.place, root, asked.columns, asked.label_key, checks)
-    has_own = _has_own_validation(asked.place, kept, listed)
-    share = choose_val_fraction(source, root, val_fraction, has_own=has_own)
-    request = asked.model_copy(update={"val_fraction": share})
-    if kept is not None:
-        return _keep_or_refuse(kept, request, verify)
-    group, test_fraction = request.group, request.test_fraction
+    request = complete(has_own_validation=listed is not None and VAL in listed.manifest.parts)
+    group = request.group
     further = [] if listed is None or listed.further is None else listed.further.column_names
     if group is not None and metadata is None and group not in further:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     refuse_foreign_split(run_root / SPLIT_NAME)
-    cache, seed = run_root / CACHE_NAME, request.seed
+    cache = run_root / CACHE_NAME
+    seed = request.seed
     if listed is None:
-        needs_test = test_fraction is None
+        needs_test = request.test_fraction is None
         listed = read_source(
-            source, root, download=download, seed=seed, cache_dir=cache, needs_test=needs_test, **checks
+            source, root, checks, download=download, seed=seed, cache_dir=cache, needs_test=needs_test
         )
     groups = find_groups(listed.manifest, group, metadata, listed.further)
-    manifest = hold_out_test_part(listed.manifest, test_fraction, seed, groups)
+    manifest = hold_out_test_part(listed.manifest, request.test_fraction, seed, groups)
     identical = None
     if source not in EMBEDDED:
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
@@ -184,16 +183,6 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
         return _keep_or_refuse(load_split(run_root), request, verify)
     keep_columns(listed.further, split.manifest, run_root)
     return split
-
-
-def _has_own_validation(place: str | None, kept: Split | None, listed: ListedSource | None) -> bool:
-    """Tell whether a table or shards have a validation part, by the existing split or the listing."""
-    if place is None:
-        return False
-    if kept is not None:
-        before = kept.file.request
-        return before.place == place and not before.val_fraction and VAL in kept.manifest.parts
-    return listed is not None and VAL in listed.manifest.parts
 
 
 def _keep_or_refuse(existing: Split, request: SplitRequest, verify: Verify) -> Split:
@@ -280,11 +269,12 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    duplicates = None
     if groups is not None:
         parts, torn = keep_out_torn_groups(manifest, groups, request)
-        manifest, quarantined = replace(manifest, parts=parts), [*quarantined, *torn]
+        manifest = replace(manifest, parts=parts)
+        quarantined = [*quarantined, *torn]
     parts = hold_out(manifest, request.val_fraction, request.seed, groups)
+    duplicates = None
     if identical is not None:
         duplicates = describe_identical(identical, manifest, parts, verify)
         if request.on_duplicates == "quarantine":

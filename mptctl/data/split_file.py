@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field, ValidationError
 
 from mptctl.data.duplicates import Duplicates
@@ -160,10 +159,10 @@ def read_table(file: SplitFile, path: Path) -> Manifest:
         raise DataError(f"{table}: {error}; {REPAIR}") from error
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         raise DataError(f"{table}: no table of a split ({one_line(error)[:120]}); {REPAIR}") from error
-    found, expected = about_table(file), about
-    if edited := [key for key in found if found[key] != expected.get(key)]:
-        was, now = (str(each.get(edited[0]))[:60] for each in (expected, found))
-        raise DataError(f"{path}: {edited[0]} was edited: {now} found, {was} expected; {REPAIR}")
+    for key, value in about_table(file).items():
+        found, expected = str(value)[:60], str(about.get(key))[:60]
+        if value != about.get(key):
+            raise DataError(f"{path}: {key} was edited: {found} found, {expected} expected; {REPAIR}")
     return manifest
 
 
@@ -171,7 +170,7 @@ def with_table(file: SplitFile, manifest: Manifest) -> SplitFile:
     """Return ``split.json`` with the digests of a manifest, and the name of the table that holds both."""
     file = file.model_copy(
         update={
-            "counts": count_parts(manifest),
+            "counts": {part: int((manifest.parts == code).sum()) for part, code in PART_CODES.items()},
             "manifest_digest": manifest.digest,
             "manifest_fingerprint": manifest.fingerprint,
             "fingerprint": compute_fingerprint(manifest, file.class_names, file.num_old),
@@ -195,12 +194,6 @@ def remove_other_tables(folder: Path, name: str) -> None:
     for path in folder.glob(TABLE_FILES):
         if path.name != name and re.fullmatch(TABLE_PATTERN, path.name):
             path.unlink(missing_ok=True)
-
-
-def count_parts(manifest: Manifest) -> dict[Part, int]:
-    """Count the pictures in each part."""
-    parts: tuple[Part, ...] = ("train", "val", "test")
-    return {part: int(np.count_nonzero(manifest.parts == PART_CODES[part])) for part in parts}
 
 
 def compute_fingerprint(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:

@@ -80,11 +80,13 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         split: the split.
         kept: True where the split existed before the call of `mptctl split`.
     """
-    request, classes, names = split.file.request, split.classes, split.classes.names
-    key = split.manifest.parts.astype(np.int64) * len(names) + split.labels
-    counts = np.bincount(key, minlength=(BAD + 1) * len(names)).reshape(BAD + 1, len(names))
-    by_part = {part: counts[code] for part, code in PART_CODES.items()}
+    request = split.file.request
     manifest = split.manifest
+    classes = split.classes
+    names = classes.names
+    part_and_class = manifest.parts.astype(np.int64) * len(names) + split.labels
+    counts = np.bincount(part_and_class, minlength=(BAD + 1) * len(names)).reshape(BAD + 1, len(names))
+    by_part = {part: counts[code] for part, code in PART_CODES.items()}
     rotated = int(np.count_nonzero(manifest.is_turned & (manifest.parts != BAD)))
     return SplitSummary(
         path=str(split.run_root / SPLIT_NAME),
@@ -129,11 +131,11 @@ def _find_sizes(split: Split) -> PictureSizes:
     """Find the sizes of the smallest, the median and the largest picture of the split, by area."""
     manifest = split.manifest
     used = np.flatnonzero(manifest.parts != BAD)
-    widths, heights = manifest.widths[used].astype(np.int64), manifest.heights[used].astype(np.int64)
-    order = np.argsort(widths * heights, kind="stable")
-    smallest, median, largest = (
-        (int(widths[row]), int(heights[row])) for row in order[[0, len(order) // 2, -1]]
-    )
+    widths = manifest.widths[used].astype(np.int64)
+    heights = manifest.heights[used].astype(np.int64)
+    by_area = np.argsort(widths * heights, kind="stable")
+    places = by_area[[0, len(by_area) // 2, -1]]
+    smallest, median, largest = zip(widths[places].tolist(), heights[places].tolist(), strict=True)
     return PictureSizes(smallest=smallest, median=median, largest=largest)
 
 
@@ -204,10 +206,11 @@ def _warn_of_empty_validation(asked: float, counts: NDArray[np.int64]) -> list[s
     ]
 
 
-def _warn_of_empty_classes(names: Sequence[str], by_part: Mapping[str, NDArray[np.int64]]) -> list[str]:
+def _warn_of_empty_classes(names: Sequence[str], by_part: Mapping[Part, NDArray[np.int64]]) -> list[str]:
     """Warn of classes without a validation or test picture, where that part has pictures at all."""
     notes = []
-    for part, word in (("val", "validation"), ("test", "test")):
+    words: dict[Part, str] = {"val": "validation", "test": "test"}
+    for part, word in words.items():
         without = [names[label] for label in np.flatnonzero(by_part[part] == 0).tolist()]
         if without and by_part[part].any():
             notes.append(f"warning: no {word} picture of {some(without)}")

@@ -5,7 +5,6 @@ from mptctl.files.scratch import scratch_folder
 from mptctl.files.text_file import read_bounded, read_names, read_text
 from mptctl.files.writing import (
     PARTIAL,
-    PARTIAL_NAME,
     FilesTogether,
     OpenOutput,
     link_or_copy,
@@ -20,7 +19,6 @@ from mptctl.files.writing import (
 
 __all__ = [
     "PARTIAL",
-    "PARTIAL_NAME",
     "FilesTogether",
     "Model",
     "OpenOutput",

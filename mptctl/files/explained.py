@@ -40,7 +40,8 @@ def explain(
     problems = error.errors()
     # A misspelt key is unknown, and its correct form is missing: the unknown key is the clearer message.
     problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
-    kind, place = problem["type"], problem["loc"]
+    kind = problem["type"]
+    place = problem["loc"]
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     key = "".join(parts).removeprefix(".") or "file"
     if kind == "extra_forbidden":
@@ -56,11 +57,8 @@ def explain(
         return f"{key}: no such value: {shown_value(got)}{nearest(got, choices)}"
     if kind == "model_type":
         message = f"must be a mapping of keys such as {some(_record_at(record, place).model_fields)}"
-    message = (
-        {**_FORMS, **forms}.get(kind, message)
-        .partition(", unable to parse")[0]
-        .replace("Input should be", "must be")
-    )
+    message, _, _detail = {**_FORMS, **forms}.get(kind, message).partition(", unable to parse")
+    message = message.replace("Input should be", "must be")
     given = "" if kind in ("missing", "json_invalid") else f", got {shown_value(got)}"
     return f"{key}: {message[:1].lower()}{message[1:]}{given}"
 

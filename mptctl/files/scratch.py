@@ -37,7 +37,8 @@ def scratch_folder() -> Iterator[Path]:
     parent = temporary_directory()
     remove_leftovers(parent)
     # The name is known before the folder exists, so that also after a signal `finally` removes the folder.
-    folder, mark = parent / f"{PREFIX}{secrets.token_urlsafe(6)}", None
+    folder = parent / f"{PREFIX}{secrets.token_urlsafe(6)}"
+    mark: int | None = None
     try:
         try:
             folder.mkdir(mode=0o700)

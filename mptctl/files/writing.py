@@ -85,17 +85,15 @@ class FilesTogether:
             UsageError, StorageError: as `writing`.
         """
         target = output_file(path)
-        if _is_stream(target):
-            with writing(path) as stream:
-                yield stream
-            return
         temporary = _temporary_path(target)
+        is_stream = _is_stream(target)
         try:
-            with _new_file(temporary) as stream:
+            with _open_stream(target) if is_stream else _new_file(temporary) as stream:
                 yield stream
         except OSError as error:
             raise storage_error(path, error) from error
-        self._written.append((temporary, target))
+        if not is_stream:
+            self._written.append((temporary, target))
 
     def _take_names(self) -> None:
         """Rename all temporary files to their final names.
@@ -146,6 +144,11 @@ def _new_file(path: Path) -> Iterator[IO[Any]]:
         raise
 
 
+def _open_stream(path: Path) -> IO[Any]:
+    """Open a device, FIFO or other stream for writing bytes."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[IO[Any]]:
     """Open an output that a user names, for writing bytes.
@@ -159,16 +162,8 @@ def writing(path: Path) -> Iterator[IO[Any]]:
         UsageError: the path is not allowed for an output.
         StorageError: the output cannot be written.
     """
-    target = output_file(path)
-    if not _is_stream(target):
-        with replacing(target) as stream:
-            yield stream
-        return
-    try:
-        with os.fdopen(os.open(target, os.O_WRONLY | os.O_APPEND), "wb") as stream:
-            yield stream
-    except OSError as error:
-        raise storage_error(path, error) from error
+    with FilesTogether() as files, files.open(path) as stream:
+        yield stream
 
 
 def output_file(path: Path) -> Path:

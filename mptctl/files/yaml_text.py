@@ -38,9 +38,7 @@ def read_yaml(text: str, where: str) -> Any:
         node = _compose(text)
         return None if node is None else _TextLoader("").construct_document(node)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        message = visible(one_line(error)).partition("; use sys.")[
-            0
-        ]  # without Python's advice to programmers
+        message, _, _python_advice = visible(one_line(error)).partition("; use sys.")
         message = re.sub(r"tag handle '.*'", "tag handle", message)
         raise UsageError(f"{where}: {message[:MAX_MESSAGE]}") from error
 

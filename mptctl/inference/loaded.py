@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mptctl.data.derived_splits import make_unlabelled_split
 from mptctl.data.exif import orientation_of, turn
+from mptctl.data.listing.listing import Checks
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
 from mptctl.data.verify import check_file, has_16_bits
@@ -148,9 +149,8 @@ class LoadedRun:
             NonFiniteError: logits are NaN.
         """
         root, progress = Path(folder).expanduser(), progress or tell_nobody
-        split, left_out = make_unlabelled_split(
-            root, self.class_names, verify=verify, on_bad=on_bad, progress=progress
-        )
+        checks = Checks(verify, on_bad, progress)
+        split, left_out = make_unlabelled_split(root, self.class_names, checks)
         # Not `resident`, which keeps decoded pictures on disk for later passes: these are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
         batch_size = self.recipe.optim.batch_size

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mptctl.errors import UsageError
 from mptctl.machine.facts import local_rank, usable_cores
@@ -74,6 +74,11 @@ def move_to_device(model: Model, device: torch.device, *, channels_last: bool) -
     return model
 
 
+def copy_to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the CPU on a device, without waiting for the copy; on a CPU the tensor itself."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """A context for forward passes on a device: "bf16" uses autocast to bfloat16, "fp32" changes nothing."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
@@ -108,6 +113,9 @@ def keep_freed_memory() -> Iterator[None]:
 def _set_options(options: Mapping[int, Sequence[int]]) -> None:
     """Set each option of glibc's malloc to the first of its values that glibc accepts."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option is not None:
-        for option, values in options.items():
-            any(set_option(option, value) for value in values)  # stops at the first value that is accepted
+    if set_option is None:
+        return
+    for option, values in options.items():
+        for value in values:
+            if set_option(option, value):  # glibc has accepted it
+                break

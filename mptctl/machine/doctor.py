@@ -42,6 +42,11 @@ class DoctorReport(Model):
 class _Fault(Exception):
     """A package, device or resource that cannot be used: its state, what was found, and advice."""
 
+    def __init__(self, state: State, found: str, advice: str) -> None:
+        self.state = state
+        self.found = found
+        self.advice = advice
+
 
 def examine(run_root: Path) -> list[Check]:
     """Check everything that the commands use; DALI, torchcodec and the GPU are tried, not only looked up.
@@ -71,8 +76,7 @@ def _check(name: str, find: Callable[[], str]) -> Check:
     try:
         return Check(name=name, state="ok", found=find())
     except _Fault as fault:
-        state, found, advice = fault.args
-        return Check(name=name, state=state, found=found, advice=advice)
+        return Check(name=name, state=fault.state, found=fault.found, advice=fault.advice)
 
 
 def _find_package(package: str, advice: str) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError, some
-from mptctl.files import PARTIAL_NAME
 from mptctl.files.kept_names import RUN_FILES
+from mptctl.files.writing import PARTIAL_NAME
 
 LOCK = "lock"
 # Folder in the run root for decoded pictures and teacher logits.

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
+from mptctl.machine.device import copy_to_device
 from mptctl.names import Role
 from mptctl.recipe import SPEED, Recipe, list_marked_data_keys
 from mptctl.teachers.cache_budget import CacheBudget
@@ -140,11 +141,7 @@ class CachedTeachers:
 
 def to_loop_tensor(rows: NDArray[Any], batch: Batch) -> Tensor:
     """Return cached logits as the training loop needs them: float32, on the batch's device."""
-    logits = torch.from_numpy(rows)
-    device = batch.images.device
-    if device.type == "cuda":
-        logits = logits.pin_memory().to(device, non_blocking=True)
-    return logits.float()
+    return copy_to_device(torch.from_numpy(rows), batch.images.device).float()
 
 
 def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Validator:
         right, old_right, is_old, done = [], [], [], 0
         for batch, (logits,) in forward([model], self.loader, self._precision):
             done += len(batch.labels)
-            progress("validation pictures", done, self.loader.num_samples)
+            progress("validation pictures", done, self.loader.plan.num_samples)
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:

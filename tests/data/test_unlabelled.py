@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.derived_splits import make_unlabelled_split
-from mptctl.data.listing.listing import BadPictures
+from mptctl.data.listing.listing import BadPictures, Checks
 
 
 def test_pictures_at_any_depth_in_the_order_of_their_paths(folder: Path, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_name_that_no_file_of_predictions_can_hold_is_bad(folder: Path, tmp_pa
         BadPictures, match=r"1 of 2 pictures cannot be used: .*bad.\.jpg: its name is not UTF-8"
     ):
         make_unlabelled_split(tmp_path, ("cat",))
-    split, left_out = make_unlabelled_split(tmp_path, ("cat",), on_bad="quarantine")
+    split, left_out = make_unlabelled_split(tmp_path, ("cat",), Checks(on_bad="quarantine"))
     assert split.ids(split.indices("test")).tolist() == ["good.jpg"]
     assert len(left_out) == 1
     left_out[0].encode()

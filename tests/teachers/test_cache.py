@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from mptctl.data.held_split import relocate
 from mptctl.data.split import Split, make_split
 from mptctl.machine.jpeg_decoder import JpegDecoder
 from mptctl.names import Role
@@ -216,7 +217,7 @@ def test_pictures_replaced_at_the_same_size_have_another_answer(tmp_path: Path) 
     torch.testing.assert_close(kept, expected, rtol=2**-10, atol=1e-6)
     assert teachers.computed == 1
     copied = Path(shutil.copytree(tmp_path / "data", tmp_path / "copied"))  # with the same times
-    again, others, loader = opened(replaced.moved_to(copied), recipe)
+    again, others, loader = opened(relocate(replaced, copied), recipe)
     again.logits(next(iter(loader.epoch(0))), OLD)
     assert others.computed == 0
 
@@ -226,7 +227,7 @@ def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
     batch = next(iter(loader.epoch(0)))
     source.logits(batch, OLD)
     others = (replace(batch, epoch=1), replace(batch, position=64), replace(batch, index=batch.index.flip(0)))
-    for other in (*others, replace(batch, position=loader.num_samples - 32)):
+    for other in (*others, replace(batch, position=loader.plan.num_samples - 32)):
         with pytest.raises(ValueError, match=f"not one of epoch {other.epoch} of the plan"):
             source.logits(other, OLD)
 

@@ -32,7 +32,7 @@ from tests.teachers.conftest import BOTH, OLD, cached, files, opened, teachers_o
 
 def bytes_of_a_run(split: Split, loader: Loader) -> int:
     """Of two epochs: for each picture and teacher a header and its logits in half precision."""
-    return 2 * loader.num_samples * (16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names))
+    return 2 * loader.plan.num_samples * (16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names))
 
 
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import (
     ColorJitter,
     GaussianBlur,
@@ -28,6 +29,8 @@ from mptctl.recipe.transforms import (
 )
 
 Keys = NDArray[np.uint64]
+Pixels = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 # Takes the number of a field, 0 to FIELDS - 1, and returns (n,) random 64-bit keys, one for each picture. A
 # step uses a field of its own for each number that it draws.
 Draw = Callable[[int], Keys]
@@ -43,8 +46,9 @@ SPACE = 14
 SIGNED = frozenset(OPERATIONS[1:10])
 _INDEX = {name: index for index, name in enumerate(OPERATIONS)}
 _JITTER = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Color", "hue": "Hue"}
-# torchvision's RandomErasing also draws ten times before it leaves a picture as it is.
-_ERASING_TRIES = 10
+# torchvision also draws ten times: its RandomErasing, before it leaves a picture as it is, and its
+# RandomResizedCrop, before it takes the largest centred window.
+_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ def _draw_from_space(
         magnitudes: which of the step's magnitudes, from 0: one number for all pictures, or (n,).
     """
     kinds = below(draw(field), np.int64(SPACE))
-    signs = _toss_coin(draw(field + 1))
+    signs = toss_coin(draw(field + 1))
     space: Literal["usual", "wide"] = "wide" if isinstance(step, TrivialAugment) else "usual"
     amounts = compute_amounts(space, step.num_magnitude_bins, size)
     return Operations(step, kinds, amounts[kinds, magnitudes, signs])
@@ -188,22 +192,50 @@ def _draw_sometimes(
 
 def _draw_erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
     """Draw a rectangle of random area and aspect for each picture as torchvision does: the first to fit."""
-    height = width = np.zeros(len(draw(0)), dtype=np.int64)
-    is_missing = uniform(draw(0)) < step.p
-    low, high = np.log(step.ratio)
-    for attempt in range(_ERASING_TRIES):
-        area = size * size * between(draw(4 + 2 * attempt), *step.scale)
-        aspect = np.exp(between(draw(5 + 2 * attempt), low, high))
-        h = np.rint(np.sqrt(area * aspect)).astype(np.int64)
-        w = np.rint(np.sqrt(area / aspect)).astype(np.int64)
-        fits = is_missing & (h < size) & (w < size)
-        height, width = np.where(fits, h, height), np.where(fits, w, width)
-        is_missing &= ~fits
-        if not is_missing.any():
-            break
+    is_done = uniform(draw(0)) < step.p
+    height, width = draw_rectangles(
+        draw, 4, step, size * size, is_done, lambda height, width: (height < size) & (width < size)
+    )
     top = below(draw(1), size - height + 1)
     left = below(draw(2), size - width + 1)
     return Erasures(step, np.stack([top, left, height, width], axis=1), draw(3))
+
+
+def draw_rectangles(
+    draw: Draw,
+    field: int,
+    ranges: RandomErasing | DataRecipe,
+    pixels: Pixels | int,
+    is_wanted: Mask,
+    fits: Callable[[Pixels, Pixels], Mask],
+) -> Pixels:
+    """Draw a rectangle of random area and aspect for each picture as torchvision does: the first to fit.
+
+    Args:
+        draw: returns the keys of a field.
+        field: first of the fields: areas have this one and every second one after it, aspects those between.
+        ranges: its ``scale`` is the range of areas, as shares of the picture; its ``ratio`` that of aspects,
+            whose logarithms are uniform.
+        pixels: number of pixels of each picture.
+        is_wanted: (n,) False for a picture without a rectangle.
+        fits: takes two sides, (n,) each, and tells where such a rectangle fits into the picture.
+
+    Returns:
+        (2, n) sides in pixels, the first of which is the second times the aspect; 0 for no rectangle.
+    """
+    sides = np.zeros((2, len(is_wanted)), dtype=np.int64)
+    is_missing = is_wanted
+    low, high = np.log(ranges.ratio)
+    for areas in range(field, field + 2 * _TRIES, 2):
+        area = pixels * between(draw(areas), *ranges.scale)
+        aspect = np.exp(between(draw(areas + 1), low, high))
+        drawn = np.rint(np.sqrt([area * aspect, area / aspect])).astype(np.int64)
+        is_found = is_missing & fits(*drawn)
+        sides = np.where(is_found, drawn, sides)
+        is_missing = is_missing & ~is_found
+        if not is_missing.any():
+            break
+    return sides
 
 
 @cache
@@ -269,6 +301,6 @@ def below(keys: Keys, limit: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
     return (((keys >> np.uint64(32)) * bound) >> np.uint64(32)).astype(np.int64)
 
 
-def _toss_coin(keys: Keys) -> NDArray[np.int64]:
+def toss_coin(keys: Keys) -> NDArray[np.int64]:
     """Turn 64-bit keys into 0 or 1, by the highest bit."""
     return (keys >> np.uint64(63)).astype(np.int64)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mptctl.data.augmentation.drawing import OPERATIONS, Operations, Transforms
 from mptctl.data.augmentation.pixel_functions import fastest_operation, torchvision_operations
+from mptctl.machine.device import copy_to_device
 
 
 def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
@@ -50,10 +51,10 @@ def operate_in_groups(images: Tensor, operations: Operations) -> None:
     for kind, amount in sorted(set(zip(kinds.tolist(), amounts.tolist(), strict=True))):
         if OPERATIONS[kind] == "Identity":
             continue
-        rows = torch.from_numpy(np.flatnonzero((kinds == kind) & (amounts == amount)))
-        if images.device.type == "cuda":
-            rows = rows.pin_memory().to(images.device, non_blocking=True)
-        images[rows] = torchvision_operations()[OPERATIONS[kind]](images[rows], amount, operations.step)
+        rows = np.flatnonzero((kinds == kind) & (amounts == amount))
+        rows_there = copy_to_device(torch.from_numpy(rows), images.device)
+        operation = torchvision_operations()[OPERATIONS[kind]]
+        images[rows_there] = operation(images[rows_there], amount, operations.step)
 
 
 def erase(pictures: Tensor, transforms: Transforms) -> None:

@@ -131,16 +131,16 @@ def _solarize(image: Tensor, level: float, step: Any) -> Tensor:
 def _equalize(image: Tensor, amount: float, step: Any) -> Tensor:
     """Equalize the histogram of each channel, with Pillow's rounding."""
     result = torch.empty_like(image)
-    for channel, spread in zip(image, result, strict=True):
+    for channel, equalized in zip(image, result, strict=True):
         counts = torch.bincount(channel.reshape(-1), minlength=256).numpy()
         brightest = np.flatnonzero(counts)[-1]
         pixels_per_level = (channel.numel() - counts[brightest]) // 255
         if pixels_per_level == 0:
-            spread.copy_(channel)
+            equalized.copy_(channel)
             continue
         table = np.zeros(256, dtype=np.uint8)
         table[1:] = np.minimum((counts.cumsum()[:-1] + pixels_per_level // 2) // pixels_per_level, 255)
-        np.take(table, channel.numpy(), out=spread.numpy())
+        np.take(table, channel.numpy(), out=equalized.numpy())
     return result
 
 

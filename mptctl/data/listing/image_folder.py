@@ -12,11 +12,12 @@ from mptctl.data.listing.listing import Listing, make_rows
 from mptctl.data.manifest import TEST, TRAIN, VAL
 from mptctl.data.picture_kinds import EXTENSIONS, is_read
 from mptctl.errors import DataError, some
+from mptctl.names import Part
 
 # Names under which other programs keep their validation part.
 VALIDATION_NAMES = ("val", "validation", "valid", "dev", "eval")
 # The part that a word means in the name of a file or folder, or in a column.
-PART_WORDS = {"train": "train", **dict.fromkeys(VALIDATION_NAMES, "val"), "test": "test"}
+PART_WORDS: dict[str, Part] = {"train": "train", **dict.fromkeys(VALIDATION_NAMES, "val"), "test": "test"}
 # The layout of an image folder, for messages.
 EXPECTED_LAYOUT = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 
@@ -58,8 +59,9 @@ def list_folder(root: Path, *, needs_test: bool = True) -> Listing:
                     "add some or remove the folder"
                 )
             columns["path"] += [f"{class_path}/{file}" for file in files]
-            for name, value in (("label", label), ("part", part), ("word", folder)):
-                columns[name] += [value] * len(files)
+            columns["label"] += [label] * len(files)
+            columns["part"] += [part] * len(files)
+            columns["word"] += [folder] * len(files)
         if needs_test and part not in columns["part"]:
             raise DataError(
                 f"{root / folder}: holds no picture in its class folders; expected {EXPECTED_LAYOUT}"

@@ -131,9 +131,9 @@ def _mark_other_spellings(rows: LabelledRows) -> None:
         usual |= {label: kept for label in spellings if label != kept}
     for row, label in enumerate(rows.labels):
         if label in usual:
-            others = f"{counts[usual[label]]:,} rows"
-            problem = f"differs by case or blanks alone from {usual[label]!r}, which {others} have"
-            rows.problems.setdefault(row, f"label {label!r} {problem}")
+            other = usual[label]
+            difference = f"differs by case or blanks alone from {other!r}, which {counts[other]:,} rows have"
+            rows.problems.setdefault(row, f"label {label!r} {difference}")
 
 
 def _find_parts(rows: LabelledRows) -> list[int]:

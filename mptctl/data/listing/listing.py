@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +17,18 @@ from mptctl.data.listing.tar_members import FileRange
 from mptctl.data.manifest import BAD, TEXT, UPRIGHT, Manifest
 from mptctl.data.verify import CheckedFile, CheckedFiles, check_path, check_pictures, check_stream
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, Progress, Source, Verify
+from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
+# Types of the columns of a listing whose type Arrow does not find by itself.
+_TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}
 # Begin of the names of the user's own columns in the table.
 USER = "user."
 # Begin of what the system says of a file that is not there.
 _MISSING = os.strerror(errno.ENOENT)
-# The problem of a row whose name cannot be written into the table.
+# The problem of a row whose name cannot be written into the table. Python stands for bytes of a name that are
+# not UTF-8 by surrogates.
 NOT_UTF8 = "its name is not UTF-8"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BadPictures(DataError):
@@ -47,16 +52,18 @@ class BadPictures(DataError):
         )
 
 
-class Checks(TypedDict):
+class Checks(NamedTuple):
     """The checks of pictures while they are listed.
 
-    ``header`` checks header and end of each picture, ``decode`` also decodes it. ``fail`` raises an error for
-    bad pictures, ``quarantine`` keeps them out.
+    Attributes:
+        verify: ``header`` checks header and end of each picture, ``decode`` also decodes it.
+        on_bad: ``fail`` raises an error for bad pictures, ``quarantine`` keeps them out.
+        progress: shows how many pictures are checked.
     """
 
-    verify: Verify
-    on_bad: OnBad
-    progress: Progress
+    verify: Verify = "header"
+    on_bad: OnBad = "fail"
+    progress: Progress = tell_nobody
 
 
 class Shard(NamedTuple):
@@ -168,7 +175,7 @@ def make_rows(
         try:
             made[name] = pa.array(values, _TYPES.get(name))
         except UnicodeEncodeError:
-            problems |= {row: NOT_UTF8 for row, text in enumerate(values) if not _is_utf8(text)}
+            problems |= {row: NOT_UTF8 for row, text in enumerate(values) if _SURROGATE.search(text)}
             made[name] = pa.array([os.fsencode(text).decode(errors="replace") for text in values], TEXT)
     made["problem"] = pa.array([problems.get(row) for row in range(len(made["path"]))], pa.string())
     return pa.table(made | {f"{USER}{name}": make_column(cells) for name, cells in further.items()})
@@ -184,18 +191,18 @@ def make_column(cells: Any) -> pa.Array | pa.ChunkedArray:
         return pa.array([None if cell is None else str(cell) for cell in cells])
 
 
-def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: Progress) -> ListedSource:
+def check_listing(listing: Listing, checks: Checks) -> ListedSource:
     """Check each picture of a listing, and make the manifest; a bad picture gets the part BAD.
 
     Args:
         listing: the pictures, in the order of the manifest.
-        verify, on_bad, progress: see `Checks`.
+        checks: how each picture is checked, and what becomes of bad ones.
 
     Raises:
-        BadPictures: ``on_bad`` is ``fail``, and some row or picture is bad.
+        BadPictures: `on_bad` is ``fail``, and some row or picture is bad.
         UsageError: see `check_pictures`.
     """
-    checked = _check_rows(listing, verify, progress)
+    checked = _check_rows(listing, checks)
     missing = [row for row, problem in checked.problems.items() if _MISSING in problem]
     if listing.place and 2 * len(missing) > len(listing):
         paths = listing.column("path")
@@ -205,27 +212,28 @@ def check_listing(listing: Listing, *, verify: Verify, on_bad: OnBad, progress: 
             "that their paths begin in with --data-root"
         )
     lines = listing.describe_problems(checked.problems)
-    if lines and on_bad == "fail":
+    if lines and checks.on_bad == "fail":
         raise BadPictures(lines, len(listing))
     return ListedSource(_make_manifest(listing, checked), lines, listing.further())
 
 
-def _check_rows(listing: Listing, verify: Verify, progress: Progress) -> CheckedFiles:
+def _check_rows(listing: Listing, checks: Checks) -> CheckedFiles:
     """Check each picture of a listing; a row that has a problem already is not opened."""
     paths = listing.column("path")
     known_problems = listing.problems()
-    in_shards = [listing.rows[name].to_numpy() for name in ("shard", "start", "size") if listing.shards]
+    if listing.shards:
+        places = [listing.rows[name].to_numpy() for name in ("shard", "start", "size")]
 
     def check(row: int) -> CheckedFile:
         if row in known_problems:
             raise DataError(known_problems[row])
-        if not in_shards:
-            return check_path(os.path.join(listing.root, paths[row]), verify)
-        shard, start, size = (int(column[row]) for column in in_shards)
+        if not listing.shards:
+            return check_path(os.path.join(listing.root, paths[row]), checks.verify)
+        shard, start, size = (int(column[row]) for column in places)
         with open(listing.root / listing.shards[shard].path, "rb") as file:
-            return check_stream(FileRange(file, start, size), paths[row], verify, size)
+            return check_stream(FileRange(file, start, size), paths[row], checks.verify, size)
 
-    return check_pictures(len(listing), check, verify=verify, progress=progress)
+    return check_pictures(len(listing), check, verify=checks.verify, progress=checks.progress)
 
 
 def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
@@ -233,6 +241,7 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
     parts = listing.rows["part"].to_numpy().astype(np.uint8)
     parts[list(checked.problems)] = BAD
     facts = {name: np.ascontiguousarray(checked.facts[name]) for name in CheckedFile._fields}
+    are_turned = bool((facts["orientation"] > UPRIGHT).any())
     manifest = Manifest(
         source=listing.source,
         root=listing.root,
@@ -246,7 +255,7 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
         own_ids=listing.rows["id"].combine_chunks() if listing.id_name == "id" else None,
         sizes=facts["size"],
         mtimes=facts["mtime"],
-        orientations=facts["orientation"][: None if (facts["orientation"] > UPRIGHT).any() else 0],
+        orientations=facts["orientation"] if are_turned else np.empty(0, dtype=np.uint8),
     )
     if not listing.shards:
         return manifest
@@ -259,15 +268,3 @@ def _make_manifest(listing: Listing, checked: CheckedFiles) -> Manifest:
         shard_rows=listing.rows["shard"].to_numpy().astype(np.int32),
         starts=listing.rows["start"].to_numpy().astype(np.int64),
     )
-
-
-_TYPES = {"path": TEXT, "id": TEXT, "label": pa.int32(), "part": pa.uint8(), "shard": pa.int32()}
-
-
-def _is_utf8(text: str) -> bool:
-    """Tell whether a name is UTF-8; Python stands for other bytes by surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

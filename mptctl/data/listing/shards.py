@@ -69,10 +69,11 @@ def list_shards(
             with open(path, "rb", buffering=0) as file:
                 stat = os.fstat(file.fileno())
                 shards.append(Shard(names[number], stat.st_size, stat.st_mtime_ns))
-                samples += _list_samples(file.fileno(), shards[-1], label_key, labelled)
+                found = [*_list_samples(file.fileno(), shards[-1], label_key, labelled)]
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
-        shard_rows += [number] * (len(samples) - len(shard_rows))
+        samples += found
+        shard_rows += [number] * len(found)
         progress("listing shards", number + 1, len(paths))
     fields = dict.fromkeys(name for sample in samples for name in sample.fields)
     fields.pop(label_key or _DEFAULT_KEY, None)
@@ -84,7 +85,7 @@ def list_shards(
         problems={row: sample.problem for row, sample in enumerate(samples) if sample.problem is not None},
         ids_in_parts=labelled,
     )
-    found: dict[str, list[Any]] = {
+    columns: dict[str, list[Any]] = {
         "path": rows.ids,
         "shard": shard_rows,
         "start": [sample.start for sample in samples],
@@ -92,7 +93,7 @@ def list_shards(
     }
     further = {name: [sample.fields.get(name) for sample in samples] for name in fields}
     known = read_class_names(root) if labelled else None
-    class_names, table = classify_rows(rows, known, place, found, further)
+    class_names, table = classify_rows(rows, known, place, columns, further)
     return Listing("webdataset", root, class_names, table, tuple(shards))
 
 
@@ -152,11 +153,9 @@ def _read_content(descriptor: int, member: Member) -> bytes:
 
 def _read_fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
     """Read the fields of a sample's .json that are texts or numbers; {} without a JSON object."""
-    if _JSON not in sample:
-        return {}
     try:
         parsed = json.loads(_read_content(descriptor, sample[_JSON]))
-    except ValueError:
+    except (KeyError, ValueError):  # no .json, or a damaged one
         return {}
     if not isinstance(parsed, dict):
         return {}
@@ -177,14 +176,14 @@ def _find_label(
     Returns:
         The label and None, or "" and what is wrong.
     """
-    text_suffix = _CLASS if label_key is None else label_key
-    if label_key in (None, TEXT_KEY) and text_suffix in sample:
+    suffix = {None: _CLASS, TEXT_KEY: TEXT_KEY}.get(label_key)  # of a member that is the label
+    if suffix is not None and suffix in sample:
         try:
-            return _read_content(descriptor, sample[text_suffix]).decode().strip(), None
+            return _read_content(descriptor, sample[suffix]).decode().strip(), None
         except UnicodeDecodeError:
-            return "", f"its {text_suffix} is not UTF-8"
-    field = label_key or _DEFAULT_KEY
-    if label_key != TEXT_KEY and field in fields:
+            return "", f"its {suffix} is not UTF-8"
+    field = {None: _DEFAULT_KEY, TEXT_KEY: None}.get(label_key, label_key)  # of the .json
+    if field is not None and field in fields:
         return str(fields[field]).strip(), None
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"

@@ -33,7 +33,8 @@ def list_table(
         UsageError: ``columns`` names a column that the table does not have.
         DataError: the table cannot be read, or has no column of paths or of labels; or as in `classify_rows`.
     """
-    cells, lines = _read_parquet(place) if place.suffix.lower() == ".parquet" else _read_csv(place)
+    is_parquet = place.suffix.lower() == ".parquet"
+    cells, lines = _read_parquet(place) if is_parquet else _read_csv(place)
     needed = ("path", "label") if labelled else ("path",)
     column_of = find_role_columns(columns, list(cells), place, needed=needed)
     texts = {
@@ -48,7 +49,7 @@ def list_table(
             problems[row] = f"{text}: lies outside {root}; name a folder above it with --data-root"
         else:
             paths[row] = below
-    described = f"{place}: {'row' if isinstance(lines, range) else 'line'}"
+    described = f"{place}: {'row' if is_parquet else 'line'}"
     rows = LabelledRows(
         ids=texts.get("id", paths),
         labels=texts["label"] if labelled else [ANY] * len(paths),
@@ -92,7 +93,8 @@ def find_role_columns(
                 f"--column {role}={name}: {what} has no such column{did_you_mean(name, there)}; "
                 f"it has {some(there, 8)}"
             )
-    named = {role: columns.get(role, role) for role in roles if columns.get(role, role) in there}
+    wanted = {role: columns.get(role, role) for role in roles}
+    named = {role: name for role, name in wanted.items() if name in there}
     if missing := [role for role in needed if role not in named]:
         raise DataError(
             f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,7 @@ from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, use_one_thread
+from mptctl.machine.device import copy_to_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import LoaderName, Progress, tell_nobody
@@ -78,8 +80,8 @@ class Loader(ABC):
         advice: what the user can do where the model waits for this loader.
         devices: types of the devices on which the loader can put batches.
         in_memory: True where the loader decodes all pictures when it is opened, and keeps them.
+        most_threads: threads at most where `data.threads` is 0; as many as usable cores, if these are fewer.
         steps_per_epoch: global batches of one pass.
-        num_samples: samples of this part, over all workers.
         stats: number of pictures so far, and time that the model waited for them.
         normalise: turns (B, S, S, 3) uint8 pictures on the device into float32, by the recipe's mean and
             standard deviation.
@@ -90,6 +92,7 @@ class Loader(ABC):
     advice: ClassVar[str]
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
     in_memory: ClassVar[bool] = False
+    most_threads: ClassVar[int] = sys.maxsize
 
     @classmethod
     def why_not(cls, plan: LoadPlan, *, is_asked: bool) -> str | None:
@@ -114,21 +117,15 @@ class Loader(ABC):
         self.cache_dir = cache_dir
         self.progress = progress
         self.steps_per_epoch = plan.steps
-        self.num_samples = plan.num_samples
         self.stats = LoaderStats()
         self._is_open = False
         self.normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
-        self.threads = plan.data.threads or self.default_threads()
+        self.threads = plan.data.threads or min(usable_cores(), self.most_threads)
         # Starts no thread before the first work is submitted.
         self.pool = ThreadPoolExecutor(
             self.threads, thread_name_prefix="mptctl-loader", initializer=use_one_thread
         )
-
-    @classmethod
-    def default_threads(cls) -> int:
-        """Return the number of threads where `data.threads` is 0."""
-        return usable_cores()
 
     def open(self) -> None:
         """Read what all passes need; the first pass does so too. To be called again has no effect.
@@ -139,7 +136,8 @@ class Loader(ABC):
         """
         if not self._is_open:
             self.read_ahead()
-            self._is_open, self.stats = True, LoaderStats()
+            self._is_open = True
+            self.stats = LoaderStats()
 
     def read_ahead(self) -> None:  # noqa: B027  # most loaders read nothing ahead
         """Read what all passes need: nothing, unless a subclass says otherwise."""
@@ -212,10 +210,10 @@ class Loader(ABC):
         """
         if transforms is None or pictures.device.type != "cpu":
             return lambda: finish(self.prepare(pictures, transforms))
-        whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
+        ready = torch.empty(pictures.shape, dtype=torch.float32)
 
         def fill(rows: slice) -> None:
-            ready[rows] = self.prepare(pictures[rows], whole[rows])
+            ready[rows] = self.prepare(pictures[rows], transforms[rows])
 
         futures = [self.pool.submit(fill, rows) for rows in self.slice_rows(len(pictures))]
         return after(futures, lambda: finish(ready))
@@ -233,16 +231,12 @@ class Loader(ABC):
             pictures: (B, S, S, 3) normalised, on the device; changed in place where they are mixed.
         """
         index = torch.from_numpy(job.index)
-        labels, mixing = self._labels[index], None
+        labels = self._labels[index]
+        mixing = None
         if job.pairs is not None:
             pictures = mix_pictures(pictures, job.pairs)
             labels, mixing = mix_labels(labels, job.pairs)
-            mixing = Mixing(*map(self._to_device, mixing))
+            mixing = Mixing(*(copy_to_device(column, self.plan.device) for column in mixing))
         images = channels_first(pictures.to(self.plan.dtype))
-        return Batch(images, self._to_device(labels), index, job.epoch, job.position, mixing)
-
-    def _to_device(self, column: Tensor) -> Tensor:
-        """Return a tensor on the plan's device, without waiting for the copy."""
-        if self.plan.device.type == "cuda":
-            column = column.pin_memory().to(self.plan.device, non_blocking=True)
-        return column
+        labels = copy_to_device(labels, self.plan.device)
+        return Batch(images, labels, index, job.epoch, job.position, mixing)

@@ -24,7 +24,6 @@ from mptctl.data.verify import check_stream, without_warnings
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package
-from mptctl.names import Progress, tell_nobody
 
 
 class DaliLoader(Loader):
@@ -46,20 +45,15 @@ class DaliLoader(Loader):
         """Return "DALI", which decodes by itself whatever else is installed."""
         return "DALI"
 
-    def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
-    ) -> None:
-        super().__init__(plan, reason, cache_dir, progress)
-        self._jobs: Iterator[BatchJob] = iter(())
-        self._in_flight: deque[BatchJob] = deque()
-        # None before the first pass, and after an error, which no pipeline survives.
-        self._pipeline: Any = None
-        self._has_ended = True  # the pipeline has given the batch of every job of the pass
-
     def read_ahead(self) -> None:
         """Choose the geometry, and rewrite pictures that DALI cannot read."""
         self._substitutes = _rewrite_nonstandard(self.plan, self.cache_dir)
         self._geometry = choose_geometry(self.plan)
+        # None before the first pass, and after an error, which no pipeline survives.
+        self._pipeline: Any = None
+        self._jobs: Iterator[BatchJob] = iter(())
+        self._in_flight: deque[BatchJob] = deque()
+        self._has_ended = True  # the pipeline has given the batch of every job of the pass
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Yield the batch of each job, in order; no batch stays in the pipeline, however the pass ends.
@@ -148,7 +142,8 @@ class DaliLoader(Loader):
 
     def _find_bad_files(self, error: Exception) -> DataError:
         """Check the pictures of the batches in work, and return an error that names the bad ones."""
-        manifest, problems = self.plan.split.manifest, []
+        manifest = self.plan.split.manifest
+        problems = []
         rows = [row for job in self._in_flight for row in job.index.tolist()]
         for row in rows:
             try:
@@ -221,7 +216,8 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
     Returns:
         The path of the PNG file, by row of the manifest.
     """
-    manifest, substitutes = plan.split.manifest, {}
+    manifest = plan.split.manifest
+    substitutes = {}
     for row in plan.indices[manifest.kinds[plan.indices] == NONSTANDARD].tolist():
         path = cache_dir / f"odd-{manifest.digest[:16]}{plan.turned_suffix}" / f"{row}.png"
         if not path.exists():

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from mpt_kernels.types import LossSettings
 from mptctl.data.augmentation.mixing import Pairs
+from mptctl.machine.device import copy_to_device
 
 # The label that the losses ignore.
 IGNORED = LossSettings(num_old=0).ignore_index
@@ -56,10 +57,8 @@ def _weights_of_own_pixels(pairs: Pairs, side: int, device: torch.device) -> Ten
         side: rows, and columns, of a picture, S.
         device: where the weights are.
     """
-    kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
-    if device.type == "cuda":
-        kept = kept.pin_memory().to(device, non_blocking=True)
-        boxes = boxes.pin_memory().to(device, non_blocking=True)
+    kept = copy_to_device(torch.from_numpy(pairs.kept), device)
+    boxes = copy_to_device(torch.from_numpy(pairs.boxes), device)
     first_row, end_row, first_column, end_column = boxes[:, :, None].unbind(1)
     position = torch.arange(side, device=device)
     in_rows = (first_row <= position) & (position < end_row)
@@ -80,7 +79,8 @@ def mix_labels(labels: Tensor, pairs: Pairs) -> tuple[Tensor, Mixing]:
     Returns:
         (2p,) own labels, `IGNORED` where the partner covers the whole picture; and the mixing.
     """
-    own, partners = labels.clone(), labels.reshape(-1, 2).flip(1).reshape(-1)
+    own = labels.clone()
+    partners = labels.reshape(-1, 2).flip(1).reshape(-1)
     weight = torch.from_numpy(pairs.weight).repeat_interleave(2)
     weight[own == partners] = 1.0
     own[weight == 0] = IGNORED

@@ -50,12 +50,13 @@ class Batch:
         """Cut the batch into ``count`` batches of about one size, each with its own position in the epoch."""
         if count == 1:
             return [self]
-        parts, position = [], self.position
         columns = (self.images, self.labels, self.index, *(self.mixing or ()))
         pieces = (column.tensor_split(count) for column in columns)
-        for images, labels, index, *mixing in zip(*pieces, strict=True):
-            mixed = Mixing(*mixing) if mixing else None
-            parts.append(Batch(images, labels, index, self.epoch, position, mixed))
+        parts = []
+        position = self.position
+        for images, labels, index, *others_and_weight in zip(*pieces, strict=True):
+            mixing = Mixing(*others_and_weight) if others_and_weight else None
+            parts.append(Batch(images, labels, index, self.epoch, position, mixing))
             position += len(index)
         return parts
 
@@ -235,12 +236,11 @@ class LoadPlan:
             global_batch = draws[start : start + self.batch_size]
             share = worker_share(len(global_batch.rows), self.rank, self.world_size)
             own = global_batch[share]
-            index, copies = own.rows, own.copies
-            position = start + share.start
-            if len(index) == 0:
+            if len(own.rows) == 0:
                 continue
-            heights, widths = self.sizes(index).T
-            views = epoch_plan.views(epoch, index, heights, widths, copies)
-            transforms = epoch_plan.transforms(epoch, index, copies)
-            job_pairs = pairs and pairs[position // 2 : (position + len(index)) // 2]
-            yield BatchJob(index, views, epoch, position, transforms, job_pairs)
+            position = start + share.start
+            heights, widths = self.sizes(own.rows).T
+            views = epoch_plan.views(epoch, own.rows, heights, widths, own.copies)
+            transforms = epoch_plan.transforms(epoch, own.rows, own.copies)
+            job_pairs = pairs and pairs[position // 2 : (position + len(own.rows)) // 2]
+            yield BatchJob(own.rows, views, epoch, position, transforms, job_pairs)

@@ -12,11 +12,6 @@ from mptctl.data.ahead import after, map_ahead
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch, BatchJob
 from mptctl.data.pictures import crop_and_flip, resize_and_crop
-from mptctl.machine.facts import usable_cores
-
-# Beyond it threads wait for the interpreter's lock: on 16 cores 8 threads read 2,184 images/s, 16 read 1,719
-# (docs/speed.md).
-MOST_THREADS = 8
 
 
 class ThreadedLoader(Loader):
@@ -27,11 +22,9 @@ class ThreadedLoader(Loader):
 
     name = recipe_name = "threaded"
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
-
-    @classmethod
-    def default_threads(cls) -> int:
-        """Return the number of usable cores, `MOST_THREADS` at most."""
-        return min(usable_cores(), MOST_THREADS)
+    # More threads wait for the interpreter's lock: on 16 cores 8 threads read 2,184 images/s, 16 read 1,719
+    # (docs/speed.md).
+    most_threads = 8
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Yield the batch of each job, in order, with ``data.prefetch`` batches in work beyond it."""
@@ -63,17 +56,16 @@ class ThreadedLoader(Loader):
         Raises:
             DataError: a file is gone, changed since split, or damaged.
         """
-        plan, views = self.plan, job.views[rows]
-        for row, manifest_row in enumerate(job.index[rows].tolist()):
-            picture = plan.picture(manifest_row)
+        plan = self.plan
+        for row in range(len(out))[rows]:
+            picture = plan.picture(int(job.index[row]))
             if plan.train:
-                picture = crop_and_flip(picture, plan.data, views, row)
+                picture = crop_and_flip(picture, plan.data, job.views, row)
             else:
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
-            one = slice(rows.start + row, rows.start + row + 1)
             if out.dtype == torch.uint8:
-                out[one] = picture
-            elif job.transforms is None:
-                out[one] = self.normalise(picture)
+                out[row] = picture
             else:
-                out[one] = self.prepare(picture[None], job.transforms[one])
+                one = slice(row, row + 1)
+                transforms = None if job.transforms is None else job.transforms[one]
+                out[one] = self.prepare(picture[None], transforms)

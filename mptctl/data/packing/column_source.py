@@ -125,14 +125,17 @@ def _read_pictures(
     """
     wanted = set(rows)
     for file, start, end in zip(files, starts, starts[1:], strict=False):
-        for batch in file.batches([image]) if wanted.intersection(range(start, end)) else ():
+        if wanted.isdisjoint(range(start, end)):
+            continue
+        first = start  # row of the batch's first picture
+        for batch in file.batches([image]):
             pictures = batch.column(image)
             yield from in_chunks(
-                Reading(row, partial(_read_picture, pictures, row - start, file.path))
-                for row in range(start, start + len(pictures))
+                Reading(row, partial(_read_picture, pictures, row - first, file.path))
+                for row in range(first, first + len(pictures))
                 if row in wanted
             )
-            start += len(pictures)
+            first += len(pictures)
 
 
 def _read_columns(
@@ -212,17 +215,17 @@ def _make_ids(fields: Mapping[str, Any], files: Sequence[str]) -> list[str]:
         "/".join(filter(None, (part, names[label])))
         for part, label in zip(fields["parts"], fields["labels"], strict=True)
     ]
-    ids = [f"{folder}/{file}" for folder, file in zip(folders, files, strict=True)]
-    if all(files) and len(set(ids)) == len(ids):
-        return ids
+    by_file = [f"{folder}/{file}" for folder, file in zip(folders, files, strict=True)]
+    if all(files) and len(set(by_file)) == len(by_file):
+        return by_file
     if any(files):
         fields["notes"].append("ids are row numbers: some file names are empty, or there twice in a class")
     counts: Counter[str] = Counter()
-    ids = []
+    by_number = []
     for part, folder in zip(fields["parts"], folders, strict=True):
-        ids.append(f"{folder}/{counts[part]:08d}")
+        by_number.append(f"{folder}/{counts[part]:08d}")
         counts[part] += 1
-    return ids
+    return by_number
 
 
 def _digest_files(files: Sequence[ColumnFile]) -> str:

@@ -115,14 +115,14 @@ def _refuse_foreign_files(
         UsageError: there are such files.
     """
     if any(each.shard for each in plan):
-        what, found = "shards", [path.name for path in out.glob("*.tar")]
-        ours = written | {each.shard for each in plan}
+        what = "shards"
+        found = [path.name for path in out.glob("*.tar")]
+        planned = {each.shard for each in plan}
     else:
-        what, found = (
-            "pictures",
-            [f"{each}/{name}" for each in folders for name in list_picture_files(out / each)],
-        )
-        ours = written | {each.name if each.is_settled else without_suffix(each.name) for each in plan}
+        what = "pictures"
+        found = [f"{folder}/{name}" for folder in folders for name in list_picture_files(out / folder)]
+        planned = {each.name if each.is_settled else without_suffix(each.name) for each in plan}
+    ours = written | planned
     foreign = sorted(name for name in found if name not in ours and without_suffix(name) not in ours)
     if foreign:
         raise UsageError(f"{out}: holds {what} that the source does not have: {some(foreign)}; remove them")

@@ -262,28 +262,33 @@ def _pack_picture(
 
 
 def _list_source(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
-    """List the source of a request, and return it with the request, completed by kind and digest.
+    """List the source of a request, and return it with the request, completed by kind and digest."""
+    if is_remote(request.source):
+        return _list_stored(request, out, progress)
+    kind = _choose_kind(request.source, request.kind)
+    source = LISTERS[kind](request.source, request.columns)
+    return source, request.model_copy(update={"kind": kind, "digest": source.digest})
 
-    Tables and shards in a store are first fetched into ``out``, which is begun for that.
+
+def _list_stored(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
+    """List a source in a store, as `_list_source` does.
+
+    Tables and shards are first fetched into ``out``, which is begun for that.
     """
-    if not is_remote(request.source):
-        kind = _choose_kind(request.source, request.kind)
-        source = LISTERS[kind](request.source, request.columns)
-        return source, request.model_copy(update={"kind": kind, "digest": source.digest})
     store = Store(request.source)
     objects = store.list_objects()
     tables = [stored for stored in objects if stored.path.endswith(TABLE_FILES)]
     if all(stored.path.endswith("classes.txt") for stored in tables):
         return list_remote(store, objects), request.model_copy(update={"kind": "imagefolder"})
-    request = request.model_copy(update={"kind": "", "digest": digest_objects(tables)})
+    completed = request.model_copy(update={"kind": "", "digest": digest_objects(tables)})
     with locked_folder(out):
-        refuse_other_copy(out, request)
-        write_packed(out, count_files(request, (), complete=False))
+        refuse_other_copy(out, completed)
+        write_packed(out, count_files(completed, (), complete=False))
         store.fetch(tables, out / FETCHED, progress)
     suffixes = {Path(stored.path).suffix for stored in tables}
     kinds = {".parquet": "parquet", ".tar": "webdataset"}
     kind = next((kind for suffix, kind in kinds.items() if suffix in suffixes), "arrow")
-    return LISTERS[kind](str(out / FETCHED), request.columns), request
+    return LISTERS[kind](str(out / FETCHED), request.columns), completed
 
 
 def _convert(content: bytes, name: str, short_side: int | None) -> tuple[bytes, How]:

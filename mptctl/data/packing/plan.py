@@ -98,8 +98,9 @@ def _refuse_shared_names(source: PackSource, plan: list[Planned], to: PackForm) 
     shared: list[int] = []
     for rows in rows_of.values():
         names = {plan[row].name for row in rows}
-        is_clear = len(names) == len(rows) and to == "folder" and all(plan[row].is_settled for row in rows)
-        shared += [] if len(rows) == 1 or is_clear else rows
+        has_settled_suffixes = to == "folder" and all(plan[row].is_settled for row in rows)
+        if len(rows) > 1 and not (has_settled_suffixes and len(names) == len(rows)):
+            shared += rows
     if shared:
         raise BadPictures(
             [f"{source.where(row)}: {plan[row].name} is not its name alone" for row in sorted(shared)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Literal
@@ -205,9 +205,8 @@ def write_packed(out: Path, packed: Packed) -> None:
     write_atomically(out / PACK_NAME, (packed.model_dump_json(indent=2) + "\n").encode())
 
 
-def count_files(request: PackRequest, files: Iterable[PackedFile], *, complete: bool) -> Packed:
+def count_files(request: PackRequest, files: Collection[PackedFile], *, complete: bool) -> Packed:
     """Sum up the records of a copy: its pictures, what was done with them, and their bytes."""
-    files = list(files)
     counts = {how: sum(file.how == how for file in files) for how in ("resized", "rewritten", "copied")}
     return Packed(
         request=request,

@@ -86,8 +86,10 @@ class Store:
         """
         # A bucket, and a folder in it, may have a dot in their names too.
         is_web = self.place.startswith("http")
-        ends = ("." in self.place.rpartition("/")[2]) if is_web else self.place.lower().endswith(_FILES)
-        names_files = "{" in self.place or ends
+        has_file_name = (
+            ("." in self.place.rpartition("/")[2]) if is_web else self.place.lower().endswith(_FILES)
+        )
+        names_files = "{" in self.place or has_file_name
         if is_web and not names_files:
             raise DataError(
                 f"{self.place}: a web server does not list what it has; name files with braces, such as "

@@ -41,9 +41,12 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> PackSource:
         else:
             elsewhere.append(path)
     parts = [picture.part for picture in pictures]
-    if elsewhere or not pictures or (any(parts) and not all(parts)):
-        outside = f"pictures outside class folders: {some(elsewhere)}"
-        problem = outside if elsewhere else "no pictures in class folders"
+    problem = ""
+    if elsewhere:
+        problem = f"pictures outside class folders: {some(elsewhere)}"
+    elif not pictures or (any(parts) and not all(parts)):
+        problem = "no pictures in class folders"
+    if problem:
         raise DataError(
             f"{store.place}: {problem}; expected CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE"
         )

@@ -107,8 +107,9 @@ def list_class_folder_pictures(place: str, named: Mapping[str, str]) -> PackSour
     """List the pictures of an image folder, whose paths are the ids; errors: see `list_folder`."""
     root = Path(place)
     listing = list_folder(root, needs_test=False)
-    notes = find_passed_over(root, find_part_folders(root)).lines()
-    return _make_source(listing, "repair or rename these", notes=notes)
+    source = _make_source(listing, listing.column("path"), "repair or rename these")
+    source.notes.extend(find_passed_over(root, find_part_folders(root)).lines())
+    return source
 
 
 def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
@@ -118,7 +119,7 @@ def list_table_pictures(place: str, named: Mapping[str, str]) -> PackSource:
     ids = listing.column(listing.id_name)
     if listing.id_name == "path":
         ids = [name.partition("://")[2] or name for name in ids]
-    return _make_source(listing, "correct these rows", ids=ids, digest=digest)
+    return _make_source(listing, ids, "correct these rows", digest)
 
 
 def list_shard_pictures(place: str, named: Mapping[str, str]) -> PackSource:
@@ -129,11 +130,11 @@ def list_shard_pictures(place: str, named: Mapping[str, str]) -> PackSource:
         ids = ["/".join(pair) for pair in zip(listing.column("word"), ids, strict=True)]
     digest = hashlib.blake2b(repr([*map(tuple, listing.shards)]).encode(), digest_size=16).hexdigest()
     advice = "correct these, or name another key of the .json with --column label=KEY"
-    return _make_source(listing, advice, ids=ids, digest=digest)
+    return _make_source(listing, ids, advice, digest)
 
 
-def _make_source(listing: Listing, advice: str, **fields: Any) -> PackSource:
-    """Make the source of a listing; further fields, and errors: see `refuse_bad_rows`."""
+def _make_source(listing: Listing, ids: list[str], advice: str, digest: str = "") -> PackSource:
+    """Make the source of a listing with these ids, once `refuse_bad_rows` has found no bad row."""
     paths = listing.column("path")
     refuse_bad_rows(listing.describe_problems(listing.problems()), len(listing), advice)
 
@@ -143,14 +144,15 @@ def _make_source(listing: Listing, advice: str, **fields: Any) -> PackSource:
         stat = os.stat(listing.root / paths[row])
         return Stamp(stat.st_size, stat.st_mtime_ns)
 
-    known: dict[str, Any] = {
-        "ids": paths,
-        "further": listing.further(),
-        "where": listing.where,
-        "stamp": stamp,
-        "readings": lambda rows: in_chunks(Reading(row, partial(_read, listing, row)) for row in rows),
-    }
-    return PackSource(**(known | classed_fields(listing.class_names, listing.rows) | fields))
+    return PackSource(
+        **classed_fields(listing.class_names, listing.rows),
+        ids=ids,
+        where=listing.where,
+        readings=lambda rows: in_chunks(Reading(row, partial(_read, listing, row)) for row in rows),
+        stamp=stamp,
+        further=listing.further(),
+        digest=digest,
+    )
 
 
 def _read(listing: Listing, row: int) -> Original:
@@ -160,12 +162,12 @@ def _read(listing: Listing, row: int) -> Original:
         store = Store(path)
         (content,) = store.read(store.list_objects())
         return original_of(content)
-    shard = listing.shards[listing.rows["shard"][row].as_py()] if listing.shards else None
     try:
-        with open(listing.root / (path if shard is None else shard.path), "rb", buffering=0) as file:
-            if shard is None:
+        if not listing.shards:
+            with open(listing.root / path, "rb", buffering=0) as file:
                 return Original(file.read(), os.fstat(file.fileno()).st_mtime_ns)
-            size, start = (listing.rows[name][row].as_py() for name in ("size", "start"))
+        shard, start, size = (listing.rows[name][row].as_py() for name in ("shard", "start", "size"))
+        with open(listing.root / listing.shards[shard].path, "rb", buffering=0) as file:
             return Original(os.pread(file.fileno(), size, start))
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})") from error

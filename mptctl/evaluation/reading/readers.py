@@ -90,8 +90,9 @@ def find_parts(path: Path, content: Content = PREDICTIONS) -> list[Path]:
         parts = [path] if path.is_file() else []
     else:
         parts = _match(path)
-    # A path that is no pattern is judged by its ending even if there is no such file.
-    judged = [path] if not parts and not _is_pattern(path) else parts
+    # The name of one file is judged by its ending even if there is no such file.
+    names_one_file = not path.is_dir() and not _is_pattern(path)
+    judged = [path] if names_one_file else parts
     unreadable = [part for part in judged if part.suffix.lower() not in FORMS]
     if unreadable:
         raise UsageError(f"{unreadable[0]}: not a {content.name}; use one of {SUFFIXES}")

@@ -100,7 +100,7 @@ def test_a_loader_is_made_without_decoding_anything(
     loader = loader_of(split, kind, batch_size=7)
     assert not list(tmp_path.iterdir())
     assert loader.reason.startswith(f"{loader.name} loader: ")
-    assert (loader.steps_per_epoch, loader.num_samples) == (5, 40)
+    assert (loader.steps_per_epoch, loader.plan.num_samples) == (5, 40)
 
 
 def test_a_recipe_can_name_every_kind_and_no_other() -> None:

@@ -13,6 +13,7 @@ from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.evaluation.reading.readers import is_predictions_file
+from mptctl.evaluation.reading.side_table import side_headers
 from tests.evaluation.files import WRITERS, write
 
 PARTS = (([1, 2], ["a", "b"], ["a", "b"]), ([3], ["a"], ["b"]), ([4, 5], ["b", "b"], ["a", "b"]))
@@ -73,6 +74,12 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
         file = write(tmp_path / f"run[1]*{form}", id=[1], label=["a"], pred=["a"])
         write(tmp_path / f"run1{form}", id=[2], label=["a"], pred=["a"])
         assert read_predictions(file).ids.tolist() == ["1"]
+
+
+def test_an_empty_folder_in_place_of_a_table_is_told_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "columns").mkdir()
+    with pytest.raises(DataError, match="columns: a folder without parts; write "):
+        side_headers(tmp_path / "columns")
 
 
 def test_a_run_folder_and_an_empty_folder_are_no_predictions(tmp_path: Path) -> None:
