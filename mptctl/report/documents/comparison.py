@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from mptctl.errors import some
 from mptctl.report.media.document import (
@@ -34,6 +35,8 @@ from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.groups import name_of_training
 from mptctl.studies.updates import PART_NAMES
 
+# Flips of a row, compared with those of the base row; two seeds have no interval that could tell.
+Side = Literal["fewer", "more", "within noise", "two seeds", "unknown"]
 # Titles of the columns of rates, which are in percent.
 TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
 # Decimals of a rate. Rel-NFR is a ratio of two rates: its second decimal says nothing.
@@ -84,36 +87,41 @@ def comparison_document(comparison: Comparison) -> Document:
 
 def _updates_table(comparison: Comparison) -> Table[ComparisonRow]:
     """The rates of the updates, their parameters where these differ, and a legend for the marks."""
-    base, shift_sentence = comparison.equal_error, ""
-    if base is not None:
-        shift_sentence = (
-            f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it "
-            "is subtracted from the new classes' logits, or the smallest is added."
-        )
-    sizes = Column[ComparisonRow]("parameters", parameters_text)
-    tuning = Column[ComparisonRow](
-        "tuning", lambda row: number(row.tuning.cost, ".2f") if row.tuning is not None else ""
-    )
+    columns: list[Column[ComparisonRow]] = [
+        Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
+        *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
+        Column("cost", lambda row: number(row.cost, ".2f")),
+    ]
+    if any(row.tuning for row in comparison.rows):
+        columns.append(Column("tuning", lambda row: number(row.tuning.cost, ".2f") if row.tuning else ""))
+    if len({row.parameters for row in comparison.rows}) > 1:
+        columns.append(Column("parameters", parameters_text))
     return Table(
         comparison.rows,
-        [
-            Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
-            *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
-            Column("cost", lambda row: number(row.cost, ".2f")),
-            *([tuning] if any(row.tuning for row in comparison.rows) else []),
-            *([sizes] if len({row.parameters for row in comparison.rows}) > 1 else []),
-        ],
+        columns,
         name="Updates",
-        sentence=shift_sentence,
+        sentence=_shift_sentence(comparison),
         legend=marks_sentence(comparison),
+    )
+
+
+def _shift_sentence(comparison: Comparison) -> str:
+    """A sentence on the shift of all rows; empty where they are not shifted."""
+    if comparison.equal_error is None:
+        return ""
+    return (
+        f"All rows are shifted to the validation error of {comparison.equal_error}: the largest constant "
+        "that keeps to it is subtracted from the new classes' logits, or the smallest is added."
     )
 
 
 def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and standard deviation of a rate, its mark and, for NFR and error on all classes, its counts."""
     text = spread_text(getattr(row, rate), DIGITS[rate])
-    mark = BEST if rate in row.best else ""
-    if rate in row.within_noise_of_best and not mark:
+    mark = ""
+    if rate in row.best:
+        mark = BEST
+    elif rate in row.within_noise_of_best:
         mark = NOISE
     counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
     if counted is None:
@@ -150,10 +158,11 @@ def _difference_cell(difference: Difference, rate: Rate) -> Cell:
     """A difference in points; of two seeds, which have no interval, with the difference of each as a note."""
     if difference.mean is None:
         return Cell(NOT_DEFINED)
+    mean = _signed_points(difference.mean, rate)
+    if difference.seeds != 2:
+        return Cell(mean)
     of_seeds = [NOT_DEFINED if value is None else _signed_points(value, rate) for value in difference.values]
-    return Cell(
-        _signed_points(difference.mean, rate), (", ".join(of_seeds),) if difference.seeds == 2 else ()
-    )
+    return Cell(mean, (", ".join(of_seeds),))
 
 
 def _interval_text(difference: Difference, rate: Rate, *, of_one_seed: bool) -> str:
@@ -235,17 +244,19 @@ def _rows_ranked(comparison: Comparison, rates: Sequence[Rate]) -> str:
     Empty where it is the best of all: where no row with fewer seeds has a lower mean.
     """
     best = [(row, rate) for row in comparison.rows for rate in rates if rate in row.best]
-    if not any(_has_lower_mean(row, of, rate) for of, rate in best for row in comparison.rows):
+    if not any(_has_lower_mean(other, row, rate) for row, rate in best for other in comparison.rows):
         return ""
-    count = len({seed for row in comparison.rows for seed in row.seeds})
-    have_all = all(len(row.seeds) == count for row, _ in best)
-    return f" of the rows with {f'all {seeds_text(count)}' if have_all else 'most seeds'}"
+    all_seeds = {seed for row in comparison.rows for seed in row.seeds}
+    if all(len(row.seeds) == len(all_seeds) for row, _ in best):
+        return f" of the rows with all {seeds_text(len(all_seeds))}"
+    return " of the rows with most seeds"
 
 
 def _has_lower_mean(row: ComparisonRow, other: ComparisonRow, rate: Rate) -> bool:
     """Tells whether a row has a lower mean of a rate than another row."""
-    mean, other_mean = getattr(row, rate).mean, getattr(other, rate).mean
-    return None not in (mean, other_mean) and mean < other_mean
+    mean = getattr(row, rate).mean
+    mean_of_other = getattr(other, rate).mean
+    return mean is not None and mean_of_other is not None and mean < mean_of_other
 
 
 def _most_seeds(comparison: Comparison) -> int:
@@ -266,12 +277,13 @@ def parameters_text(row: ComparisonRow) -> str:
 
 def marks_sentence(comparison: Comparison) -> str:
     """The meaning of marks and columns, in two lines of 80 characters, or three where rows lack seeds."""
-    level = f"{100 * comparison.noise.level:.10g} %"
-    noise = f"noise ({level} for all rows together)"
-    rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
+    level = f"{100 * comparison.noise.level:.10g} % for all rows together"
     if comparison.noise.over == "samples":
-        noise = f"sampling noise ({level} for all rows together; one seed a row)"
+        noise = f"sampling noise ({level}; one seed a row)"
         rates = "of one seed"
+    else:
+        noise = f"noise ({level})"
+        rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
     best = f"the best{_rows_ranked(comparison, COLUMNS) or ' of its column'}"
     return (
         f"{BEST} is {best}, {NOISE} is within {noise}. In %, {rates}, on "
@@ -310,31 +322,34 @@ def _sides_sentence(comparison: Comparison, base: str) -> str:
     Of rows of two seeds it says that they judge nothing. Empty where no row has an interval for another
     reason.
     """
-    fewer, more, within_noise, unjudged = list[str](), list[str](), list[str](), list[str]()
+    names: defaultdict[Side, list[str]] = defaultdict(list)
     # Lowest NFR first.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
-        difference = (row.differences or {}).get("nfr")
-        if difference is None:
-            continue
-        if difference.low is None or difference.high is None:
-            if difference.seeds == 2:
-                unjudged.append(_quoted_name(row))
-        elif difference.high < 0:
-            fewer.append(_quoted_name(row))
-        elif difference.low > 0:
-            more.append(_quoted_name(row))
-        else:
-            within_noise.append(_quoted_name(row))
-    if not fewer + more + within_noise:
-        return "Two seeds judge no difference; a third gives intervals." if unjudged else ""
-    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(fewer) or 'none'}"
-    if more:
-        sentence += f"; more: {', '.join(more)}"
-    if within_noise:
-        sentence += f"; apart by no more than {_noise_words(comparison)}: {', '.join(within_noise)}"
-    if unjudged:
-        sentence += f"; not judged, of two seeds: {', '.join(unjudged)}"
+        names[_side(row)].append(_quoted_name(row))
+    if not (names["fewer"] or names["more"] or names["within noise"]):
+        return "Two seeds judge no difference; a third gives intervals." if names["two seeds"] else ""
+    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(names['fewer']) or 'none'}"
+    words: dict[Side, str] = {
+        "more": "more",
+        "within noise": f"apart by no more than {_noise_words(comparison)}",
+        "two seeds": "not judged, of two seeds",
+    }
+    for side, meaning in words.items():
+        if names[side]:
+            sentence += f"; {meaning}: {', '.join(names[side])}"
     return f"{sentence}."
+
+
+def _side(row: ComparisonRow) -> Side:
+    """The side of the base row on which a row's flips are."""
+    difference = (row.differences or {}).get("nfr")
+    if difference is None:
+        return "unknown"
+    if difference.low is None or difference.high is None:
+        return "two seeds" if difference.seeds == 2 else "unknown"
+    if difference.high < 0:
+        return "fewer"
+    return "more" if difference.low > 0 else "within noise"
 
 
 def _noise_words(comparison: Comparison) -> str:
