@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.evaluation.calibration.report import CalibrationFigures, CalibrationReport
 from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.statistics import exact_interval
 from mptctl.report.media.document import (
@@ -21,14 +19,6 @@ from mptctl.report.media.document import (
 from mptctl.report.media.numbers import format_interval, number, percent
 
 FOOTER = "Calibration errors have 15 bins; a bin holds confidences above its lower edge up to its upper one."
-
-
-class Measure(NamedTuple):
-    """A measure of the model as it is, and once its logits are divided by the temperature."""
-
-    name: str
-    value: str
-    scaled: str
 
 
 def calibration_document(report: CalibrationReport, full: bool = False) -> Document:
@@ -76,28 +66,30 @@ def temperature_title(report: CalibrationReport) -> str:
     return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
 
 
-def _measures_table(report: CalibrationReport) -> Table[Measure]:
+def _measures_table(report: CalibrationReport) -> Table[str]:
     """The error and calibration measures; if a temperature was fitted, a second column has them with it."""
-    after = report if report.scaled is None else report.scaled
-    accuracy = percent(report.accuracy)
-    error = percent(report.er_all)
-    rows = [
-        Measure("accuracy", accuracy, accuracy),
-        Measure("error, all test samples", error, error),
-        Measure("ECE, 15 bins of equal width", percent(report.ece), percent(after.ece)),
-        Measure("AECE, 15 bins of equal count", percent(report.aece), percent(after.aece)),
-        Measure("class-wise ECE", percent(report.cwece), percent(after.cwece)),
-        Measure("maximum calibration error", percent(report.mce), percent(after.mce)),
-        Measure("negative log-likelihood", number(report.nll, ".4f"), number(after.nll, ".4f")),
-        Measure("Brier score, 0 to 2", number(report.brier, ".4f"), number(after.brier, ".4f")),
-    ]
+    values = _measures(report, report)
     columns = [
-        Column[Measure]("figure", lambda row: row.name),
-        Column[Measure]("value" if report.scaled is None else "as it is", lambda row: row.value),
+        Column[str]("figure", str),
+        Column[str]("value" if report.scaled is None else "as it is", values.__getitem__),
     ]
     if report.scaled is not None:
-        columns.append(Column(temperature_title(report), lambda row: row.scaled))
-    return Table(rows, columns, name="Figures")
+        columns.append(Column(temperature_title(report), _measures(report, report.scaled).__getitem__))
+    return Table(list(values), columns, name="Figures")
+
+
+def _measures(report: CalibrationReport, calibration: CalibrationFigures) -> dict[str, str]:
+    """The error, which no temperature changes, and calibration measures, by name."""
+    return {
+        "accuracy": percent(report.accuracy),
+        "error, all test samples": percent(report.er_all),
+        "ECE, 15 bins of equal width": percent(calibration.ece),
+        "AECE, 15 bins of equal count": percent(calibration.aece),
+        "class-wise ECE": percent(calibration.cwece),
+        "maximum calibration error": percent(calibration.mce),
+        "negative log-likelihood": number(calibration.nll, ".4f"),
+        "Brier score, 0 to 2": number(calibration.brier, ".4f"),
+    }
 
 
 def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[Bin]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.labels.report import LabelledReport
+if TYPE_CHECKING:
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.labels.report import LabelledReport
 
 # Annotations of each kind that GitHub shows for a step (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mptctl.errors import some
 from mptctl.report.media.document import (
@@ -21,7 +21,7 @@ from mptctl.report.media.document import (
     Table,
     notes,
 )
-from mptctl.report.media.numbers import NOT_DEFINED, number
+from mptctl.report.media.numbers import NOT_DEFINED, counted, number
 from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
@@ -63,6 +63,14 @@ FOOTER = (
     "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them "
     "over samples of the old classes. Counts are sums over seeds."
 )
+
+
+class DifferenceRow(NamedTuple):
+    """The difference of a rate between a row, by its name, and the row that all are compared with."""
+
+    name: str
+    rate: Rate
+    difference: Difference
 
 
 def comparison_document(comparison: Comparison) -> Document:
@@ -131,20 +139,20 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     return Cell(text, (f"{total:,} / {samples:,}",), mark)
 
 
-def _differences_table(comparison: Comparison) -> Table[tuple[str, Rate, Difference]]:
+def _differences_table(comparison: Comparison) -> Table[DifferenceRow]:
     """The differences of the rows, a line for each rate; an interval stands below its question."""
     return Table(
         [
-            (row.name, rate, difference)
+            DifferenceRow(row.name, rate, difference)
             for row in comparison.rows
             for rate, difference in (row.differences or {}).items()
         ],
         [
-            Column("method", lambda row: row[0]),
-            Column("rate", lambda row: TITLES[row[1]], words=True),
-            Column("difference", lambda row: _difference_cell(row[2], row[1]), notes_in_latex=True),
-            Column("another test draw", lambda row: _interval_text(row[2], row[1], of_one_seed=True)),
-            Column("another training", lambda row: _interval_text(row[2], row[1], of_one_seed=False)),
+            Column("method", lambda row: row.name),
+            Column("rate", lambda row: TITLES[row.rate], words=True),
+            Column("difference", _difference_cell, notes_in_latex=True),
+            Column("another test draw", lambda row: _interval_text(row) if row.difference.seeds == 1 else ""),
+            Column("another training", lambda row: _interval_text(row) if row.difference.seeds != 1 else ""),
         ],
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with "
@@ -154,22 +162,27 @@ def _differences_table(comparison: Comparison) -> Table[tuple[str, Rate, Differe
     )
 
 
-def _difference_cell(difference: Difference, rate: Rate) -> Cell:
+def _difference_cell(row: DifferenceRow) -> Cell:
     """A difference in points; of two seeds, which have no interval, with the difference of each as a note."""
+    difference = row.difference
     if difference.mean is None:
         return Cell(NOT_DEFINED)
-    mean = _signed_points(difference.mean, rate)
+    mean = _signed_points(difference.mean, row.rate)
     if difference.seeds != 2:
         return Cell(mean)
-    of_seeds = [NOT_DEFINED if value is None else _signed_points(value, rate) for value in difference.values]
+    of_seeds = [
+        NOT_DEFINED if value is None else _signed_points(value, row.rate) for value in difference.values
+    ]
     return Cell(mean, (", ".join(of_seeds),))
 
 
-def _interval_text(difference: Difference, rate: Rate, *, of_one_seed: bool) -> str:
-    """The interval of a difference in points; empty where it has none, or has one over other seeds."""
-    if difference.low is None or difference.high is None or (difference.seeds == 1) != of_one_seed:
+def _interval_text(row: DifferenceRow) -> str:
+    """The interval of a difference in points; empty where it has none."""
+    low = row.difference.low
+    high = row.difference.high
+    if low is None or high is None:
         return ""
-    return f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
+    return f"{_signed_points(low, row.rate)} to {_signed_points(high, row.rate)}"
 
 
 def _signed_points(fraction: float, rate: Rate) -> str:
@@ -234,7 +247,7 @@ def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     training = name_of_training(row.method, row.init)
     row_notes = [] if row.name == training else [training]
     if len(row.seeds) < _most_seeds(comparison):
-        row_notes.append(seeds_text(len(row.seeds)))
+        row_notes.append(counted(len(row.seeds), "seed", "seeds"))
     return tuple(row_notes)
 
 
@@ -248,7 +261,7 @@ def _rows_ranked(comparison: Comparison, rates: Sequence[Rate]) -> str:
         return ""
     all_seeds = {seed for row in comparison.rows for seed in row.seeds}
     if all(len(row.seeds) == len(all_seeds) for row, _ in best):
-        return f" of the rows with all {seeds_text(len(all_seeds))}"
+        return f" of the rows with all {counted(len(all_seeds), 'seed', 'seeds')}"
     return " of the rows with most seeds"
 
 
@@ -262,11 +275,6 @@ def _has_lower_mean(row: ComparisonRow, other: ComparisonRow, rate: Rate) -> boo
 def _most_seeds(comparison: Comparison) -> int:
     """The number of seeds of the row that has most; 0 without rows."""
     return max((len(row.seeds) for row in comparison.rows), default=0)
-
-
-def seeds_text(count: int) -> str:
-    """A number of seeds, such as ``1 seed`` or ``3 seeds``."""
-    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def parameters_text(row: ComparisonRow) -> str:
@@ -283,7 +291,7 @@ def marks_sentence(comparison: Comparison) -> str:
         rates = "of one seed"
     else:
         noise = f"noise ({level})"
-        rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
+        rates = f"mean ± SD of {counted(_most_seeds(comparison), 'seed', 'seeds')}"
     best = f"the best{_rows_ranked(comparison, COLUMNS) or ' of its column'}"
     return (
         f"{BEST} is {best}, {NOISE} is within {noise}. In %, {rates}, on "

@@ -60,7 +60,8 @@ class Report:
     def __init__(
         self, result: FlipReport, samples: SampleComparison | None = None, must_keep: Sequence[str] = ()
     ) -> None:
-        self._samples, self._must_keep = samples, must_keep
+        self._samples = samples
+        self._must_keep = must_keep
         self._with_all_flips = result
         self.result = result.with_flips(SHOWN_FLIPS)
         # For readers; JSON has ids of classes alone.
@@ -113,16 +114,15 @@ class Report:
             all_limits = _limits_of_arguments(limits, confidence, allow_identical)
         except ValidationError as error:
             raise UsageError(f"gate: {explain(error, Limits)}") from error
-        if not all_limits.given() and file is None and not self._must_keep:
+        needs_samples = file is not None or len(self._must_keep) > 0
+        if not all_limits.given() and not needs_samples:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
         if file is not None and self._samples is None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         with options_as_arguments():
-            if self._samples is None or (file is None and not self._must_keep):
+            if self._samples is None or not needs_samples:
                 return self._gate_on_counts(all_limits)
-            rules = GateFile() if file is None else read_gate_file(Path(file))
-            if file is not None and allow_identical:
-                rules.refuse_flag("allow_identical", "allow: [identical]")
+            rules = GateFile() if file is None else _read_rules(Path(file), allow_identical)
             report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
         for remark in report.warnings:
             if remark not in self.result.warnings:
@@ -227,6 +227,18 @@ class Report:
             f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" '
             f'height="{FRAME_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
         )
+
+
+def _read_rules(file: Path, allow_identical: bool) -> GateFile:
+    """Read a gate file, which itself says whether one model given twice may pass.
+
+    Raises:
+        UsageError: it cannot be read, or the argument says so too.
+    """
+    rules = read_gate_file(file)
+    if allow_identical:
+        rules.refuse_flag("allow_identical", "allow: [identical]")
+    return rules
 
 
 def _limits_of_arguments(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
@@ -46,13 +47,12 @@ def render_html(
     pictures = [_picture(picture, flip) for flip in report.worst_flips]
     # Rows in the page itself; its script makes the others.
     first = listed[: max(FIRST_ROWS, len(pictures))]
-    pictures += [None] * (len(first) - len(pictures))
     return render_document(
         replace(flips_document(report, rows=ROWS), drawings=lambda: drawings(report)),
         provenance,
         "flips",
         report=report,
-        rows_shown=list(zip(first, pictures, strict=True)),
+        rows_shown=list(zip_longest(first, pictures)),
         flips=flip_list(listed),
     )
 
