@@ -147,10 +147,8 @@ def _compare_logits(
     """
     # The file has only a part of the data recipe. With the checkpoint's whole one both see the same pictures.
     data = checkpoint.meta.recipe.data
-    data_in_file = export.meta.recipe.data
-    assert data_in_file.image_size == data.image_size
-    assert data_in_file.mean == data.mean
-    assert data_in_file.std == data.std
+    for field in ("image_size", "mean", "std"):
+        assert getattr(export.meta.recipe.data, field) == getattr(data, field)
     recipe = export.meta.recipe.model_copy(update={"data": data})
     meta = export.meta.model_copy(update={"recipe": recipe})
     models = {"checkpoint": checkpoint, "export": replace(export, meta=meta)}

@@ -123,10 +123,10 @@ def _count_right(row: Bin) -> int:
 
 def _drawings(report: CalibrationReport) -> list[Drawing]:
     """The figure of reliability; if a temperature was fitted, with a second diagram for it."""
-    from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
+    from mptctl.report.figures.reliability import Panel, reliability_drawings
     from mptctl.report.media.svg import NEW, OLD
 
     panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
     if report.scaled is not None:
         panels.append(Panel(temperature_title(report), report.scaled.reliability, NEW))
-    return [Drawing("reliability", CAPTION, draw_reliability(panels))]
+    return reliability_drawings(panels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, notes
+from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, mark_of, notes
 from mptctl.report.media.numbers import number
 from mptctl.studies.comparison import Choice, ChoiceRow, Counted
 
@@ -64,11 +64,7 @@ def _estimate_sentence(choice: Choice) -> str:
 
 def _nfr_cell(choice: Choice, row: ChoiceRow) -> Cell:
     """NFR with its counts, and the mark of the best or of one within noise."""
-    mark = ""
-    if row.name == choice.fewest_flips:
-        mark = BEST
-    elif row.within_noise:
-        mark = NOISE
+    mark = mark_of(is_best=row.name == choice.fewest_flips, is_near=row.within_noise)
     return Cell(f"{100 * row.nfr:.2f}", _rate_cell(row.flips).notes, mark)
 
 

@@ -19,6 +19,7 @@ from mptctl.report.media.document import (
     Drawing,
     Note,
     Table,
+    mark_of,
     notes,
 )
 from mptctl.report.media.numbers import NOT_DEFINED, counted, number
@@ -126,11 +127,7 @@ def _shift_sentence(comparison: Comparison) -> str:
 def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and standard deviation of a rate, its mark and, for NFR and error on all classes, its counts."""
     text = spread_text(getattr(row, rate), DIGITS[rate])
-    mark = ""
-    if rate in row.best:
-        mark = BEST
-    elif rate in row.within_noise_of_best:
-        mark = NOISE
+    mark = mark_of(is_best=rate in row.best, is_near=rate in row.within_noise_of_best)
     counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
     if counted is None:
         return Cell(text, mark=mark)

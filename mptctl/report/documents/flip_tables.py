@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mptctl.evaluation.flip_report import (
-    ClassRow,
-    FlipReport,
-    ModelSummary,
-    PairRow,
-    SliceRow,
-)
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary, PairRow, SliceRow
 from mptctl.evaluation.flips import MOST_PAIRS
 from mptctl.evaluation.rates import Rate, Wording
 from mptctl.evaluation.slices.source import slice_name
@@ -140,14 +134,10 @@ def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
         [
             Column("class", lambda row: row.label),
             Column("prediction", lambda row: row.answer, words=True),
-            Column("which is", lambda row: _kind(row), words=True),
+            Column("which is", lambda row: "a new class" if row.new_class else "an old class", words=True),
             Column("flips", lambda row: f"{row.flips:,}"),
         ],
         title=f"From class to prediction, {f'the {MOST_PAIRS:,} most frequent' if is_full else 'most first'}",
         total=len(report.pairs),
         media=LISTING,
     )
-
-
-def _kind(row: PairRow) -> str:
-    return "a new class" if row.new_class else "an old class"

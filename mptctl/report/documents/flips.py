@@ -6,6 +6,7 @@ from typing import Any
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, ModelSummary
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.files.explained import shown
 from mptctl.report.documents.flip_tables import (
     classes_table,
@@ -18,8 +19,9 @@ from mptctl.report.documents.flip_tables import (
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
-    verdict,
     verdict_line,
+    verdict_sentences,
+    verdict_title,
 )
 from mptctl.report.media.document import ON_SCREEN, TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import counted, of_count, percent
@@ -41,7 +43,6 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
         report: the comparison.
         rows: most rows of each list.
     """
-    head = verdict(report)
     classes = [row for row in report.per_class if row.negative_flips]
     tables: list[Table[Any]] = [slices_table(report, rows)] if _has_slices(report) else []
     if classes:
@@ -49,7 +50,7 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
     return Document(
         [
             Note(_models(report), media=ON_SCREEN),
-            *notes(head.sentences),
+            *notes(verdict_sentences(report)),
             *_warnings(report),
             counts_table(report),
             rates_table(report),
@@ -59,9 +60,9 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
             *notes(["How intervals and verdicts are computed: docs/statistics.md"], "quiet", ON_SCREEN),
             *_last_line(report),
         ],
-        title=head.title,
+        title=verdict_title(report),
         subject=_models(report),
-        state=head.state,
+        state=verdict_of(report.gate),
         footer=FOOTER,
     )
 
@@ -115,7 +116,7 @@ def _warnings(report: FlipReport) -> list[Note]:
 
 def _last_line(report: FlipReport) -> list[Note]:
     """The verdict line in the colour of its state, below an empty line."""
-    tone = TONES[verdict(report).state]
+    tone = TONES[verdict_of(report.gate)]
     return [Note("", media=ON_SCREEN), Note(verdict_line(report), tone, whole=True, media=ON_SCREEN)]
 
 

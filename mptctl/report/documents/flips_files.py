@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from mptctl.report.media.pictures import PictureReader
     from mptctl.report.media.provenance import Provenance
 
-# The models whose predictions are written, each to a file of its name.
-WRITTEN_ROLES = ("old", "new")
-PREDICTIONS = tuple(f"{role}.npz" for role in WRITTEN_ROLES)
+# Files of predictions, by the role of the model.
+PREDICTIONS = {"old": "old.npz", "new": "new.npz"}
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class FlipFiles:
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                for role, name in zip(WRITTEN_ROLES, PREDICTIONS, strict=True):
+                for role, name in PREDICTIONS.items():
                     path = self.predictions / name
                     save_predictions(models[role], path, files.open)
                     written.append(path)

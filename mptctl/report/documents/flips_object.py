@@ -241,11 +241,7 @@ def _read_rules(file: Path, allow_identical: bool) -> GateFile:
     return rules
 
 
-def _limits_of_arguments(
-    limits: LimitArguments,
-    confidence: float | None,
-    allow_identical: bool,
-) -> Limits:
+def _limits_of_arguments(limits: LimitArguments, confidence: float | None, allow_identical: bool) -> Limits:
     """Check the arguments of `Report.gate`, whose limits are fractions.
 
     Raises:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list
 from mptctl.report.documents.flips import flips_document
-from mptctl.report.figures.flips import drawings
+from mptctl.report.figures.reliability import Panel, reliability_drawings
+from mptctl.report.media.document import Drawing
 from mptctl.report.media.page import render_document
 from mptctl.report.media.pictures import PictureReader, data_url
 from mptctl.report.media.provenance import Provenance
+from mptctl.report.media.svg import NEW, OLD
 
 # Rows of a table on the page at most; the JSON has all.
 ROWS = 200
@@ -55,6 +57,13 @@ def render_html(
         rows_shown=list(zip_longest(first, pictures)),
         flips=flip_list(listed),
     )
+
+
+def drawings(report: FlipReport) -> list[Drawing]:
+    """Draw the reliability diagrams of the models that have logits; nothing where neither has."""
+    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
+    panels = [Panel(title, model.reliability, colour) for model, title, colour in models if model.reliability]
+    return reliability_drawings(panels)
 
 
 def _picture(read: PictureReader | None, flip: FlippedSample) -> Picture | None:

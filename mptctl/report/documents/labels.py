@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw
 from mptctl.evaluation.labels.report import LISTED, DisagreeReport, LabelledReport
 from mptctl.evaluation.labels.sampling import LabelPlan
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.files.explained import shown
 from mptctl.report.documents.flips_markdown import comment
-from mptctl.report.documents.wording import gate_state
 from mptctl.report.media.document import TONES, Column, Document, Note, Table, notes
 from mptctl.report.media.numbers import format_interval, percent
 
@@ -110,7 +110,7 @@ def _plan_sentences(plan: LabelPlan | None) -> list[str]:
 def verdict_of_labels(report: LabelledReport) -> str:
     """The verdict and its limits in one line; without a limit the line gives the rate of negative flips."""
     if report.gate.checks:
-        return f"{gate_state(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
+        return f"{verdict_of(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
     return (
         f"negative flips per sample {percent(report.flips.rate)}  ({report.labelled:,} labels, 95 % interval "
         f"{format_interval(report.flips.ci95)[:-2]})"
@@ -159,7 +159,7 @@ def labelled_document(report: LabelledReport) -> Document:
             "The intervals are for one look, after a fixed number of labels; --looks any for more."
         )
     remarks = notes([f"Note: {warning}." for warning in report.warnings], "doubt")
-    state = gate_state(report.gate)
+    state = verdict_of(report.gate)
     verdict = verdict_of_labels(report)
     return Document(
         [table, *slices, *notes(sentences), *remarks, Note(verdict, TONES[state], whole=True)],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mptctl.errors import some
-from mptctl.evaluation.decision import Decision
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Rate
@@ -15,28 +14,12 @@ from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
-from mptctl.report.media.document import State
 from mptctl.report.media.numbers import counted, format_interval, of_count, p_value, percent, points
 
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 4
 # Limits, waivers and renamed classes with a sentence of their own.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The head of a report.
-
-    Attributes:
-        state: of the gate; ``ungated`` where no limit is set.
-        title: the state and its limits; without a limit the NFR.
-        sentences: the reasons, the most important first.
-    """
-
-    state: State
-    title: str
-    sentences: tuple[str, ...]
 
 
 def slices_sentence(report: FlipReport) -> str:
@@ -52,24 +35,23 @@ def slices_sentence(report: FlipReport) -> str:
     return f"{sentence}."
 
 
-def verdict(report: FlipReport) -> Verdict:
-    """The head of a report: whether the new model may be released, and why."""
-    sentences = (
+def verdict_sentences(report: FlipReport) -> list[str]:
+    """Sentences on whether the new model may be released, the most important first."""
+    return [
         *_doubt_sentences(report),
         *check_sentences(report.gate.checks),
         *waiver_sentences(report.gate.waivers),
         _nfr_sentence(report.rates.nfr),
         *further_sentences(report),
-    )
-    return Verdict(gate_state(report.gate), _title(report), sentences)
+    ]
 
 
-def _title(report: FlipReport) -> str:
-    """The state of the gate, and the limits that decided it; without a limit the NFR."""
+def verdict_title(report: FlipReport) -> str:
+    """The verdict, and the limits that decided it; without a limit the NFR."""
     gate = report.gate
     if gate.checks:
         decisive = _limit_groups(gate.checks, in_title=True)[0]
-        return f"{gate_state(gate).capitalize()}{_waivers_words(gate)}: {decisive}"
+        return f"{verdict_of(gate).capitalize()}{_waivers_words(gate)}: {decisive}"
     return "OLD and NEW are the same model" if report.identical else f"NFR {percent(report.nfr)}"
 
 
@@ -80,14 +62,6 @@ def _nfr_sentence(nfr: Rate) -> str:
         f"{'is' if nfr.count == 1 else 'are'} wrong now: NFR {percent(nfr.value)} (95 % interval "
         f"{format_interval(nfr.ci95)})."
     )
-
-
-def gate_state(gate: Gate) -> State:
-    """The state of the gate."""
-    if not gate.checks:
-        return "ungated"
-    states: dict[Decision, State] = {"pass": "passed", "fail": "failed", "undecided": "undecided"}
-    return states[gate.answer]
 
 
 def _waivers_words(gate: Gate) -> str:
@@ -195,7 +169,7 @@ def verdict_line(report: FlipReport) -> str:
     gate = report.gate
     if gate.checks:
         limits = "; ".join(_limit_groups(gate.checks))
-        return f"{gate_state(gate).upper()}{_waivers_words(gate)}  {limits}"
+        return f"{verdict_of(gate).upper()}{_waivers_words(gate)}  {limits}"
     nfr = report.rates.nfr
     words = f"NFR {percent(nfr.value)}  ({of_count(nfr)}, 95 % interval {format_interval(nfr.ci95)[:-2]})"
     return f"OLD and NEW are the same model: {words}" if report.identical else words
@@ -206,18 +180,15 @@ def _limit_groups(all_checks: Sequence[GateCheck], *, in_title: bool = False) ->
 
     Args:
         all_checks: of the gate.
-        in_title: leave out counts and intervals.
+        in_title: leave out counts and intervals, which stand in brackets.
     """
     groups: list[str] = []
     for answer, words in (("fail", "failed"), ("undecided", "undecided"), ("pass", "kept")):
-        checks = [_brief(check, in_title) for check in all_checks if check.answer == answer]
+        checks = [check.brief for check in all_checks if check.answer == answer]
+        if in_title:
+            checks = [brief.partition("  (")[0] for brief in checks]
         if checks:
-            # What the first group is, the state of the gate before it says.
+            # What the first group is, the verdict of the gate before it says.
             prefix = f"{words}: " if groups else ""
             groups.append(prefix + some(checks, NAMED, "; "))
     return groups
-
-
-def _brief(check: GateCheck, in_title: bool) -> str:
-    """A limit in few words; in a title without what stands in brackets."""
-    return check.brief.partition("  (")[0] if in_title else check.brief

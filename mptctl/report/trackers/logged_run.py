@@ -74,7 +74,7 @@ class LoggedRun(Observer):
         settings = flat_recipe(self.request.recipe)
         earlier_entries = tracker_entries(folder) if self.request.resume else {}
         for name in self.names:
-            entry = Entry(run_name(folder, run_root), folder, run_root, earlier_entries.get(name))
+            entry = Entry(run_name(folder, run_root), run_root, earlier_entries.get(name))
             tracker = GuardedTracker(name, entry, warn)
             if tracker.known_as is not None:
                 self._remember_entry(name, tracker.known_as)

@@ -11,7 +11,6 @@ from typing import Any
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
-PACKAGE = "mlflow"
 # Keys that MLflow takes in one call.
 AT_ONCE = 100
 
