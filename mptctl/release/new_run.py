@@ -52,11 +52,7 @@ def warn_of_unknown_training(checkpoint: Checkpoint) -> list[str]:
 
 
 def write_run(
-    run: RunDir,
-    existing: Existing,
-    meta: CheckpointMeta,
-    weights: dict[str, Tensor],
-    split: Split | None,
+    run: RunDir, existing: Existing, meta: CheckpointMeta, weights: dict[str, Tensor], split: Split | None
 ) -> list[str]:
     """Write the folder of a finished run: checkpoint, recipe, split and log, while the folder is locked.
 

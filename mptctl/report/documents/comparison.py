@@ -128,12 +128,12 @@ def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and standard deviation of a rate, its mark and, for NFR and error on all classes, its counts."""
     text = spread_text(getattr(row, rate), DIGITS[rate])
     mark = mark_of(is_best=rate in row.best, is_near=rate in row.within_noise_of_best)
-    counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
-    if counted is None:
+    counts = {"nfr": row.flips, "er_all": row.errors}.get(rate)
+    if counts is None:
         return Cell(text, mark=mark)
-    total = sum(count for count, _ in counted.values)
-    samples = sum(of_seed for _, of_seed in counted.values)
-    return Cell(text, (f"{total:,} / {samples:,}",), mark)
+    count = sum(count for count, _ in counts.values)
+    samples = sum(samples for _, samples in counts.values)
+    return Cell(text, (f"{count:,} / {samples:,}",), mark)
 
 
 def _differences_table(comparison: Comparison) -> Table[DifferenceRow]:

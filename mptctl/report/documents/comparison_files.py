@@ -18,8 +18,6 @@ from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
-# Each CSV begins with these columns, by which a later call knows it as its own output.
-FIRST_COLUMNS = ("name", "method", "part", "equal_error", "seeds")
 
 
 def write_comparison(
@@ -69,7 +67,7 @@ def render_csv(comparison: Comparison) -> str:
     """
     out = io.StringIO()
     records = [_csv_record(comparison, row) for row in comparison.rows]
-    writer = DictWriter(out, records[0] if records else FIRST_COLUMNS, lineterminator="\n")
+    writer = DictWriter(out, records[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()

@@ -41,11 +41,10 @@ def history_document(history: History) -> Document:
         ],
         title="Looks at labels (draw: traffic, seed, rows)",
     )
-    sentences = _without_level(history.looks)
     rates = [release.nfr for release in history.releases]
     span = [f"NFR from {percent(min(rates))} to {percent(max(rates))}."] if rates else []
     shown_tables = [table for table in (releases, looks) if table.rows]
-    return Document([*shown_tables, *notes(span), *notes(sentences, "doubt")])
+    return Document([*shown_tables, *notes(span), *notes(_without_level(history.looks), "doubt")])
 
 
 def _named(entries: Sequence[E]) -> list[Column[E]]:

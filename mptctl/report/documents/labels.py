@@ -35,10 +35,10 @@ def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]]) -> 
 
     Where the report has no room for more of them, the title says so: there may be others.
     """
-    if len(rows) == LISTED:
-        title += f", the first {LISTED:,}"
-    table = Table(rows[:SHOWN], columns, title=title, total=len(rows))
-    return [table] if rows else []
+    if not rows:
+        return []
+    first = f", the first {LISTED:,}" if len(rows) == LISTED else ""
+    return [Table(rows[:SHOWN], columns, title=title + first, total=len(rows))]
 
 
 def disagree_document(report: DisagreeReport) -> Document:

@@ -192,8 +192,7 @@ def _mark(trial: Trial, report: TuneReport) -> str:
 
 def _states(report: TuneReport) -> list[JobState]:
     return [
-        JobState(trial.name, trial.status, trial.restarts, _log_line(trial, report))
-        for trial in report.trials
+        JobState(each.name, each.status, each.restarts, _log_line(each, report)) for each in report.trials
     ]
 
 

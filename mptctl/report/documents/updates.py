@@ -70,11 +70,7 @@ def _last_line(reports: Mapping[str, FlipReport]) -> Note:
     if verdicts:
         groups = [f"{verdict.upper()}: {some(names[verdict], NAMED)}" for verdict in verdicts]
         return Note("; ".join(groups), TONES[verdicts[0]], whole=True)
-    fewest = min(reports.values(), key=lambda report: report.counts.negative_flips)
-    best = [
-        name
-        for name, report in reports.items()
-        if report.counts.negative_flips == fewest.counts.negative_flips
-    ]
-    text = f"fewest flips: {some(best, NAMED)}, {of_count(fewest.rates.nfr)}"
-    return Note(text, TONES["ungated"], whole=True)
+    fewest = min(report.counts.negative_flips for report in reports.values())
+    best = [name for name, report in reports.items() if report.counts.negative_flips == fewest]
+    flips = of_count(reports[best[0]].rates.nfr)
+    return Note(f"fewest flips: {some(best, NAMED)}, {flips}", TONES["ungated"], whole=True)

@@ -52,7 +52,7 @@ def _draw_accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
 def _draw_separation(axes: Axes, runs: Sequence[Discriminability]) -> None:
     """Draw the variance between classes over that within; runs without a ratio are left out."""
     for group, colour, mark in (("base", OLD, "o"), ("novel", NEW, "^")):
-        # A group of one class or none has no spread, or no ratio.
+        # A run may have no spread of a group, or one without a ratio.
         defined = [run for run in runs if getattr(getattr(run, group), "ratio", None) is not None]
         if defined:
             margins = [run.margin for run in defined]

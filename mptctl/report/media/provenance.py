@@ -64,8 +64,7 @@ def digests_of_models(models: NamedModels) -> dict[str, str]:
     """The digest of each model's checkpoint or predictions file, which is read, by role and name."""
     digests = {}
     for role, model in models.models.items():
-        of_checkpoint = models.digests.get(role)
-        digests[f"{role}: {model.name}"] = of_checkpoint or digest_of_files(model.name)
+        digests[f"{role}: {model.name}"] = models.digests.get(role) or digest_of_files(model.name)
     return digests
 
 
