@@ -188,7 +188,7 @@ def _limit_groups(all_checks: Sequence[GateCheck], *, in_title: bool = False) ->
         if in_title:
             checks = [brief.partition("  (")[0] for brief in checks]
         if checks:
-            # What the first group is, the verdict of the gate before it says.
+            # The verdict of the gate stands before the first group and names it.
             prefix = f"{words}: " if groups else ""
             groups.append(prefix + some(checks, NAMED, "; "))
     return groups
