@@ -27,7 +27,7 @@ from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.few_shot import discriminability_document
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.tune import tune_document
-from mptctl.report.documents.wording import verdict
+from mptctl.report.documents.wording import verdict_sentences, verdict_title
 from mptctl.report.figures.embedding import draw_embeddings
 from mptctl.report.figures.few_shot import draw_discriminability
 from mptctl.report.figures.tune import draw_both
@@ -98,9 +98,8 @@ def flips() -> Page:
         ComparisonRequest(limits=Limits(max_nfr=0.02, confidence=0.95)),
     )
     pictures, *_ = draw_characters(0)
-    head = verdict(report)
     first_flips = "; ".join(f"{flip.id}: {flip.label}, {flip.answer}" for flip in report.worst_flips)
-    words = " ".join([head.title, *head.sentences, first_flips])
+    words = " ".join([verdict_title(report), *verdict_sentences(report), first_flips])
     return Page(words, render_html(report, lambda sample: pictures[int(sample)]))
 
 

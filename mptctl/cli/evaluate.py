@@ -202,9 +202,10 @@ def _show_and_gate(report: FlipReport, asked: EvaluateRequest) -> None:
     """
     if asked.github:
         from mptctl.report.documents.ci import render_github
+        from mptctl.report.documents.wording import verdict_line
 
         # On standard error, since standard output may be JSON; the runner of a workflow reads both.
-        write_commands(render_github(report))
+        write_commands(render_github(report, verdict_line(report)))
     show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
     with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
         report.gate.require_passed()

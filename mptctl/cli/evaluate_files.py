@@ -48,7 +48,7 @@ def read_files(asked: EvaluateRequest, models: Sequence[str]) -> FlipFiles:
     outputs.add_file("--junit", files.junit)
     outputs.add_file("--flips", files.flips, (".csv",))
     outputs.add_file("--append-history", asked.append_history)
-    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS)
+    outputs.add_folder("--save-predictions", files.predictions, PREDICTIONS.values())
     named = [path for path in (asked.gate_file, asked.labels) if path is not None]
     outputs.check([*files_read_for(models, asked.run_root), *asked.files, *named])
     if asked.append_history is not None and asked.append_history.exists():

@@ -23,7 +23,7 @@ from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files.request import ModelRequest
 from mptctl.inference.named_models import load_traffic
-from mptctl.report.documents.flips_files import junit_xml
+from mptctl.report.documents.ci import render_github, render_junit
 from mptctl.report.documents.labels import labelled_document, labelled_markdown, verdict_of_labels
 from mptctl.report.media.progress_bars import showing_progress
 
@@ -77,14 +77,12 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     texts = {
         "page": lambda: _page(asked, report),
         "markdown": lambda: labelled_markdown(report),
-        "junit": lambda: junit_xml(report),
+        "junit": lambda: render_junit(report),
     }
     for path in files.write_texts(texts):
         typer.echo(f"wrote {path}", err=True)
     add_to_history(asked, lambda tag: make_look(report, today_in_utc(), tag))
     if asked.github:
-        from mptctl.report.documents.ci import render_github
-
         write_commands(render_github(report, verdict_of_labels(report)))
     if asked.markdown == "-":
         typer.echo(labelled_markdown(report), nl=False)

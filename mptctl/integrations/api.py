@@ -115,7 +115,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
         result = samples.compare(samples.request)
     for remark in result.warnings:
         warnings.warn(remark, ComparisonWarning, stacklevel=2)
-    return Report(result, samples, kept)
+    return Report(result, samples.compare_under, kept)
 
 
 def _read_two_models(

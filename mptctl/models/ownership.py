@@ -105,6 +105,13 @@ RUN = FolderKind(
 )
 
 
+def run_name(folder: Path, run_root: Path) -> str:
+    """The name of a run by its folder: its path below the run root; outside the root that of the folder."""
+    resolved = folder.resolve()
+    root = run_root.resolve()
+    return resolved.relative_to(root).as_posix() if root in resolved.parents else resolved.name
+
+
 def run_folder(run_root: Path, name: str) -> Path:
     """The folder of a run's name below the run root; the folder need not exist.
 

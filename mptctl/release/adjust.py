@@ -19,15 +19,15 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right_sentence, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
-from mptctl.evaluation.statistics import upper_bounds
+from mptctl.evaluation.statistics import exact_interval
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.own_models import find_split_of_models
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
-from mptctl.models.metrics_log import MetricsLine, planned_epochs, read_metrics
-from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
+from mptctl.models.metrics_log import planned_epochs, read_metrics
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder, run_name
 from mptctl.models.records import Adjustment, Validation
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
@@ -66,7 +66,7 @@ def adjust(request: AdjustSettings, session: Session) -> AdjustReport:
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
     _refuse_second_choice(request, checkpoint)
-    run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
+    run = RunDir(run_folder(split.run_root, request.name or _default_name(path, split.run_root)))
     refuse_own_inputs(run.path, checkpoints)
     existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
@@ -78,11 +78,12 @@ def adjust(request: AdjustSettings, session: Session) -> AdjustReport:
     remarks += warn_of_unknown_training(checkpoint)
     samples = validation_samples(answers)
     report = _choose(request, run, checkpoint, samples, remarks)
+    chosen = report.chosen
     model = load_model(checkpoint)
-    biases = torch.from_numpy(np.where(samples.is_new, report.chosen.bias, 0.0))
-    fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, report.chosen.temperature)
-    meta, line = _checkpoint_records(request, checkpoint, report, samples)
-    notes = write_run(run, existing, meta, model.state_dict(), split, line)
+    biases = torch.from_numpy(np.where(samples.is_new, chosen.bias, 0.0))
+    fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, chosen.temperature)
+    meta = _adjusted_meta(request, checkpoint, report, samples)
+    notes = write_run(run, existing, meta, model.state_dict(), split)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
 
 
@@ -100,14 +101,10 @@ def _choose(
     """
     epochs = count_candidates(checkpoint)  # the same samples chose one of them
     budget = replace(request.budget or Budget(), epochs=epochs)
-    bias, level = 0.0, 0.95
-    warnings = list(remarks)
-    if request.budget is not None:
-        choice = choose_bias(samples, budget)
-        bias, level = choice.bias, choice.level
-        warning = barely_met_warning(choice, budget)
-        if warning is not None:
-            warnings.append(warning)
+    choice = None if request.budget is None else choose_bias(samples, budget)
+    bias = 0.0 if choice is None else choice.bias
+    level = 0.95 if choice is None else choice.level
+    warning = None if choice is None else barely_met_warning(choice, budget)
     temperature = _fit_temperature(samples, bias) if request.temperature else 1.0
     names = np.array(checkpoint.meta.class_names)[samples.is_new].tolist()
     has_old = request.old is not None
@@ -126,7 +123,7 @@ def _choose(
         epochs=epochs,
         run=str(run.path),
         best=str(run.best),
-        warnings=warnings,
+        warnings=remarks if warning is None else [*remarks, warning],
     )
 
 
@@ -150,16 +147,9 @@ def count_candidates(checkpoint: Checkpoint) -> int:
     return max(1, epochs - first_best_epoch(recipe.method, epochs))
 
 
-def default_name(path: Path, run_root: Path) -> str:
-    """The default name of an adjusted run, below the run root: the name of the run with `SUFFIX`.
-
-    Args:
-        path: of the checkpoint; a run outside the run root is named by its folder alone.
-        run_root: folder of the runs.
-    """
-    folder, root = path.resolve().parent, run_root.resolve()
-    is_below_root = folder.is_relative_to(root) and folder != root
-    return (folder.relative_to(root).as_posix() if is_below_root else folder.name) + SUFFIX
+def _default_name(path: Path, run_root: Path) -> str:
+    """The default name of the adjusted run: that of the run of the checkpoint at ``path``, with `SUFFIX`."""
+    return run_name(path.resolve().parent, run_root) + SUFFIX
 
 
 def _refuse_contradictions(request: AdjustSettings) -> None:
@@ -216,7 +206,7 @@ def _refuse_no_comparison(loaded: NamedModels, answers: PairedAnswers) -> None:
     for sentence in loaded.unfinished:
         raise UsageError(f"{sentence}; finish it first, with the command that began it and --resume")
     if not answers.counts().total:
-        return  # the choice of a bias says so
+        return  # `choose_bias` refuses a part without samples of old classes
     old = answers.pairing.models["old"].name
     if not answers.counts().old_right:
         raise CheckpointError(f"{old}: {never_right_sentence(answers.counts())}; {LIKELY_CAUSE}")
@@ -240,10 +230,10 @@ def _fit_temperature(samples: ValidationSamples, bias: float) -> float:
     return fit.temperature
 
 
-def _checkpoint_records(
+def _adjusted_meta(
     request: AdjustSettings, checkpoint: Checkpoint, report: AdjustReport, samples: ValidationSamples
-) -> tuple[CheckpointMeta, MetricsLine]:
-    """The meta data of the adjusted checkpoint, and the first line of its log."""
+) -> CheckpointMeta:
+    """The meta data of the adjusted checkpoint."""
     adjustment = Adjustment(
         adjusted=checkpoint.path.resolve().parent.name,
         digest=checkpoint.digest,
@@ -254,7 +244,7 @@ def _checkpoint_records(
     )
     has_old = request.old is not None
     metrics = validation_counts(samples, report.chosen.bias, has_old=has_old).figures()
-    meta = checkpoint.meta.model_copy(
+    return checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
             "metrics": metrics,
@@ -263,8 +253,6 @@ def _checkpoint_records(
             "git_commit": git_commit(),
         }
     )
-    place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
-    return meta, MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **metrics})
 
 
 def report_rates(
@@ -280,7 +268,9 @@ def report_rates(
         has_old: there is an old model.
     """
     counts = validation_counts(samples, bias, has_old=has_old)
-    flips = counts.flips if counts.samples_old else None
+    bound = None
+    if counts.flips is not None and counts.samples_old:
+        bound = exact_interval(counts.flips, counts.samples_old, level)[1]
     is_known = samples.truth >= 0  # of a class that the model knows
     nll = None
     if is_known.any():
@@ -288,10 +278,10 @@ def report_rates(
         nll = score_probabilities(logits, samples.truth[is_known], temperature).nll
     return AdjustFigures(
         nfr=counts.nfr,
-        bound=None if flips is None else float(upper_bounds(np.array([flips]), counts.samples_old, level)[0]),
+        bound=bound,
         er_all=counts.errors / counts.samples,
-        flips=flips,
-        samples_old=None if flips is None else counts.samples_old,
+        flips=None if bound is None else counts.flips,
+        samples_old=None if bound is None else counts.samples_old,
         errors=counts.errors,
         samples=counts.samples,
         nll=nll,

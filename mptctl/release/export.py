@@ -103,7 +103,8 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
 
 def _description(request: ExportRequest, checkpoint: Checkpoint) -> ExportMeta:
     """The description of an exported checkpoint, without the digest of the file's content."""
-    meta, data = checkpoint.meta, checkpoint.meta.recipe.data
+    meta = checkpoint.meta
+    data = meta.recipe.data
     return ExportMeta(
         class_names=meta.class_names,
         num_old=meta.num_old,
@@ -145,13 +146,11 @@ def _compare_logits(
         NonFiniteError: logits of the export are not finite.
     """
     # The file has only a part of the data recipe. With the checkpoint's whole one both see the same pictures.
-    recipe, data = export.meta.recipe, checkpoint.meta.recipe.data
-    assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
-        data.image_size,
-        data.mean,
-        data.std,
-    )
-    meta = export.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
+    data = checkpoint.meta.recipe.data
+    for field in ("image_size", "mean", "std"):
+        assert getattr(export.meta.recipe.data, field) == getattr(data, field)
+    recipe = export.meta.recipe.model_copy(update={"data": data})
+    meta = export.meta.model_copy(update={"recipe": recipe})
     models = {"checkpoint": checkpoint, "export": replace(export, meta=meta)}
     logits = compute_outputs(models, split, replace(session, device="cpu"), part="val")
     before, after = logits["checkpoint"], logits["export"]
@@ -162,7 +161,8 @@ def _compare_logits(
             "take another --format"
         )
     predicted_before, predicted_after = before.argmax(axis=1), after.argmax(axis=1)
-    truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
+    labels = split.labels[split.indices("val")]
+    truth = label_map(split.classes.names, checkpoint.meta.class_names)[labels]
     counts = flip_counts(predicted_before == truth, predicted_after == truth)
     return ExportReport(
         run=str(checkpoint.path),

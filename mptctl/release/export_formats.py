@@ -34,9 +34,8 @@ class WithNormalisation(nn.Module):
     def __init__(self, model: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
         self.model = model
-        mean_by_channel, std_by_channel = (
-            torch.tensor(values, dtype=torch.float32).reshape(3, 1, 1) for values in (mean, std)
-        )
+        mean_by_channel = torch.tensor(mean, dtype=torch.float32).reshape(3, 1, 1)
+        std_by_channel = torch.tensor(std, dtype=torch.float32).reshape(3, 1, 1)
         self.register_buffer("offset", -mean_by_channel / std_by_channel)
         self.register_buffer("scale", 1 / (255 * std_by_channel))
 
@@ -64,11 +63,12 @@ def write_onnx(model: nn.Module, meta: ExportMeta, path: Path) -> ExportMeta:
         require_extra(package, "export", "--format onnx")
     preprocessing = meta.preprocessing
     size = preprocessing.crop
-    example = torch.zeros(2, 3, size, size)
     if preprocessing.inside:
         model = WithNormalisation(model, preprocessing.mean, preprocessing.std)
         example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
-    with _exporting("it cannot be written as ONNX"):
+    else:
+        example = torch.zeros(2, 3, size, size)
+    with _onnx_errors_in_one_line():
         program = torch.onnx.export(
             model.eval(), (example,), dynamo=True, input_names=["images"], output_names=["logits"],
             dynamic_shapes=({0: torch.export.Dim("batch", min=1)},), verbose=False,
@@ -107,20 +107,18 @@ def write_safetensors(model: nn.Module, meta: ExportMeta, path: Path) -> ExportM
 
 
 @contextmanager
-def _exporting(problem: str) -> Iterator[None]:
-    """Silence logs and warnings of an exporter, and raise any error of it as a UsageError of one line.
-
-    Args:
-        problem: the line begins with it.
-    """
+def _onnx_errors_in_one_line() -> Iterator[None]:
+    """Silence logs and warnings of the exporter, and raise any error of it as a UsageError of one line."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except Exception as error:  # exporters raise many kinds for what they do not know
-        raise UsageError(f"{problem}: {first_line(error)[:200]}; choose another --format") from error
+    except Exception as error:  # it raises many kinds for what it does not know
+        raise UsageError(
+            f"it cannot be written as ONNX: {first_line(error)[:200]}; choose another --format"
+        ) from error
     finally:
         logging.disable(before)
 

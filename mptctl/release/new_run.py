@@ -52,22 +52,18 @@ def warn_of_unknown_training(checkpoint: Checkpoint) -> list[str]:
 
 
 def write_run(
-    run: RunDir,
-    existing: Existing,
-    meta: CheckpointMeta,
-    weights: dict[str, Tensor],
-    split: Split | None,
-    first_line: MetricsLine | None = None,
+    run: RunDir, existing: Existing, meta: CheckpointMeta, weights: dict[str, Tensor], split: Split | None
 ) -> list[str]:
     """Write the folder of a finished run: checkpoint, recipe, split and log, while the folder is locked.
+
+    An adjusted run has a log, an imported model none.
 
     Args:
         run: the folder.
         existing: what to do with a run that is in the folder.
-        meta: of the checkpoint; its metrics become the last line of the log.
+        meta: of the checkpoint; its adjustment and metrics become the two lines of the log.
         weights: state dict of ``best.pt``.
         split: of the run; None for an imported model without one.
-        first_line: of the log; None for an imported model, which has no log.
 
     Returns:
         Notes on files left in the folder that no run wrote.
@@ -83,8 +79,9 @@ def write_run(
         run.write_start(meta.recipe.to_yaml(), split_json, choose_device("cpu"))
         if split is not None:
             hold_manifest(split, run.path)
-        if first_line is not None:
-            append_metrics(run.metrics, first_line)
-            done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
-            append_metrics(run.metrics, MetricsLine.model_validate(done))
+        if meta.adjustment is not None:
+            figures = {"epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
+            adjusted = {"event": "adjust", "adjustment": meta.adjustment, **figures}
+            append_metrics(run.metrics, MetricsLine.model_validate(adjusted))
+            append_metrics(run.metrics, MetricsLine.model_validate({"event": "done", **figures}))
     return notes

@@ -11,6 +11,7 @@ import pytest
 
 from mptctl.evaluation.gate.history import read_history
 from mptctl.report.documents.ci import annotation, render_github
+from mptctl.report.documents.wording import verdict_line
 from tests.common import CommandLine, Done
 from tests.report.examples import HOSTILE, example
 
@@ -99,7 +100,7 @@ def test_a_message_cannot_leave_its_line() -> None:
     assert len(annotation("error", "x" * 10_000)) < 600
     report = example(HOSTILE)
     many = report.model_copy(update={"warnings": [f"{HOSTILE}\n{i}" for i in range(30)]})
-    lines = render_github(many).splitlines()
+    lines = render_github(many, verdict_line(many)).splitlines()
     assert all(COMMAND.fullmatch(line) for line in lines)
     assert sum(line.startswith("::warning") for line in lines) == 10  # as many as GitHub shows
     assert any(line.endswith("::21 more; all of them are in the report") for line in lines)

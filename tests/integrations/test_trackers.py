@@ -114,7 +114,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.getsockname()[1]}")
         said: list[str] = []
         begun = time.monotonic()
-        tracker = GuardedTracker(TrackerName.MLFLOW, Entry("run", tmp_path, tmp_path), said.append)
+        tracker = GuardedTracker(TrackerName.MLFLOW, Entry("run", tmp_path), said.append)
         tracker.do(lambda to: to.progress({"loss": 1.0}, 1))
         tracker.do(lambda to: to.close(finished=True))
         assert time.monotonic() - begun < 10

@@ -10,9 +10,9 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import StorageError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
-from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import SMALL_NETS, SmallResNet
 from mptctl.models.ownership import Existing
+from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir
 from mptctl.release.new_run import write_run
 from tests.common import files_of_at_most, short_recipe
@@ -24,10 +24,13 @@ def test_a_model_without_room_leaves_the_run_that_was_there_or_none(digits: Spli
     def write(seed: int, existing: Existing) -> None:
         torch.manual_seed(seed)
         model = SmallResNet(10, *SMALL_NETS["digits-net"])
-        meta = CheckpointMeta(recipe=short_recipe(), class_names=digits.classes.names, num_old=5)
-        write_run(
-            run, existing, meta, model.state_dict(), digits, MetricsLine(event="adjust", epoch=1, step=1)
+        adjustment = Adjustment(
+            adjusted="mpt", digest="", kind="none", biases={}, temperature=2.0, confidence=0.95
         )
+        meta = CheckpointMeta(
+            recipe=short_recipe(), class_names=digits.classes.names, num_old=5, adjustment=adjustment
+        )
+        write_run(run, existing, meta, model.state_dict(), digits)
 
     def held() -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in run.path.iterdir()}

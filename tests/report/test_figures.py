@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
 from mptctl.inference.embedding import Embedding
+from mptctl.report.documents.flips_page import drawings
 from mptctl.report.figures.embedding import class_colours, draw_embeddings
-from mptctl.report.figures.flips import drawings
 from mptctl.report.figures.reliability import Panel, draw_reliability
 from mptctl.report.media.svg import NEW, style
 from tests.report.examples import example, example_page

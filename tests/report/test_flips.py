@@ -26,8 +26,7 @@ from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list
 from mptctl.report.documents.flips import flips_document
 from mptctl.report.documents.flips_markdown import render_markdown
-from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import drawings
+from mptctl.report.documents.flips_page import drawings, render_html
 from mptctl.report.media.page import anchor, script_json
 from mptctl.report.media.pictures import LARGEST, data_url, pictures_below
 from mptctl.report.media.terminal import print_document

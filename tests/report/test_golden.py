@@ -25,6 +25,7 @@ from mptctl.report.documents.flips_markdown import render_markdown as render_fli
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.split import split_document
 from mptctl.report.documents.study import study_document
+from mptctl.report.documents.wording import verdict_line
 from mptctl.report.media.document import Document
 from mptctl.report.media.page import render_document
 from mptctl.studies.compare import compare_runs
@@ -112,7 +113,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "flips-full.txt": lambda: piped(flips_document(flips())),
     "flips.md": lambda: render_flips_markdown(flips()),
     "flips.junit.xml": lambda: render_junit(flips()),
-    "flips.github.txt": lambda: render_github(flips()),
+    "flips.github.txt": lambda: render_github(flips(), verdict_line(flips())),
     "flips.html": lambda: readable_page(render_html(flips())),
     "calibration.txt": lambda: piped(calibration_document(calibrated(), True)),
     "split.txt": lambda: piped(split()),

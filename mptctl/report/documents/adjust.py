@@ -22,15 +22,15 @@ def describe_adjustment(report: AdjustReport) -> list[str]:
             f"NLL {number(before.nll, '.4g')} -> {number(after.nll, '.4g')}"
         )
     if after.nfr is not None:
-        bound = ""
-        if report.max_nfr is not None:
-            bound = f" (at most {percent(after.bound)} with {100 * report.confidence:.10g} % confidence)"
-        lines.append(
+        nfr = (
             f"NFR        {percent(before.nfr)} -> {percent(after.nfr)}, {after.flips:,} of "
-            f"{after.samples_old:,} validation pictures of old classes{bound}"
+            f"{after.samples_old:,} validation pictures of old classes"
         )
-    if after.nfr is not None and report.max_nfr is not None:
-        lines.append(f"promise    {_promise_words(report)}")
+        if report.max_nfr is None:
+            lines.append(nfr)
+        else:
+            bound = f"at most {percent(after.bound)} with {100 * report.confidence:.10g} % confidence"
+            lines += [f"{nfr} ({bound})", f"promise    {_promise_words(report)}"]
     lines.append(
         f"error      {percent(before.er_all)} -> {percent(after.er_all)}, "
         f"{after.errors:,} of {after.samples:,} validation pictures"

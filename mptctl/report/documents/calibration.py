@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.evaluation.calibration.report import CalibrationFigures, CalibrationReport
 from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.statistics import exact_interval
 from mptctl.report.media.document import (
@@ -32,7 +32,8 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
     count = f"{right:,} of {report.n:,} test samples of the classes that it knows are right"
     low, high = exact_interval(right, report.n)
     accuracy = f"accuracy {percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
-    fitted, title = [], f"ECE {percent(report.ece)}"
+    title = f"ECE {percent(report.ece)}"
+    fitted = []
     bins = [_bins_table(report.reliability, "", full)]
     if report.scaled is not None:
         after = temperature_title(report)
@@ -65,28 +66,33 @@ def temperature_title(report: CalibrationReport) -> str:
     return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
 
 
-def _measures_table(report: CalibrationReport) -> Table[tuple[str, str, str]]:
+def _measures_table(report: CalibrationReport) -> Table[str]:
     """The error and calibration measures; if a temperature was fitted, a second column has them with it."""
-    after = report.scaled or report
-    rows = [
-        ("accuracy", percent(report.accuracy), percent(report.accuracy)),
-        ("error, all test samples", percent(report.er_all), percent(report.er_all)),
-        ("ECE, 15 bins of equal width", percent(report.ece), percent(after.ece)),
-        ("AECE, 15 bins of equal count", percent(report.aece), percent(after.aece)),
-        ("class-wise ECE", percent(report.cwece), percent(after.cwece)),
-        ("maximum calibration error", percent(report.mce), percent(after.mce)),
-        ("negative log-likelihood", number(report.nll, ".4f"), number(after.nll, ".4f")),
-        ("Brier score, 0 to 2", number(report.brier, ".4f"), number(after.brier, ".4f")),
+    values = _measures(report, report)
+    columns = [
+        Column[str]("figure", str),
+        Column[str]("value" if report.scaled is None else "as it is", values.__getitem__),
     ]
-    before = Column[tuple[str, str, str]](
-        "value" if report.scaled is None else "as it is", lambda row: row[1]
-    )
-    scaled = Column[tuple[str, str, str]](temperature_title(report), lambda row: row[2])
-    columns = [Column("figure", lambda row: row[0]), before, *([scaled] if report.scaled else [])]
-    return Table(rows, columns, name="Figures")
+    if report.scaled is not None:
+        columns.append(Column(temperature_title(report), _measures(report, report.scaled).__getitem__))
+    return Table(list(values), columns, name="Figures")
 
 
-def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[tuple[Bin, int]]:
+def _measures(report: CalibrationReport, calibration: CalibrationFigures) -> dict[str, str]:
+    """The error, which no temperature changes, and calibration measures, by name."""
+    return {
+        "accuracy": percent(report.accuracy),
+        "error, all test samples": percent(report.er_all),
+        "ECE, 15 bins of equal width": percent(calibration.ece),
+        "AECE, 15 bins of equal count": percent(calibration.aece),
+        "class-wise ECE": percent(calibration.cwece),
+        "maximum calibration error": percent(calibration.mce),
+        "negative log-likelihood": number(calibration.nll, ".4f"),
+        "Brier score, 0 to 2": number(calibration.brier, ".4f"),
+    }
+
+
+def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[Bin]:
     """A row for each bin of confidence that has samples, with the number of right ones.
 
     Args:
@@ -96,13 +102,13 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[tuple[Bin, int
     """
     name = f"Bins of confidence, {after}" if after else "Bins of confidence"
     return Table(
-        [(each, round(each.accuracy * each.n)) for each in bins if each.n and each.accuracy is not None],
+        [each for each in bins if each.n],
         [
-            Column("confidence", lambda row: f"{row[0].low:.3f} to {row[0].high:.3f}"),
-            Column("mean confidence", lambda row: percent(row[0].confidence)),
-            Column("right", lambda row: f"{row[1]:,} / {row[0].n:,}"),
-            Column("share", lambda row: percent(row[0].accuracy)),
-            Column("95 % interval", lambda row: format_interval(exact_interval(row[1], row[0].n))),
+            Column("confidence", lambda row: f"{row.low:.3f} to {row.high:.3f}"),
+            Column("mean confidence", lambda row: percent(row.confidence)),
+            Column("right", lambda row: f"{_count_right(row):,} / {row.n:,}"),
+            Column("share", lambda row: percent(row.accuracy)),
+            Column("95 % interval", lambda row: format_interval(exact_interval(_count_right(row), row.n))),
         ],
         title=name if after else "",
         name=name,
@@ -110,12 +116,17 @@ def _bins_table(bins: list[Bin], after: str, full: bool) -> Table[tuple[Bin, int
     )
 
 
+def _count_right(row: Bin) -> int:
+    """The number of right predictions in a bin."""
+    return round((row.accuracy or 0.0) * row.n)
+
+
 def _drawings(report: CalibrationReport) -> list[Drawing]:
     """The figure of reliability; if a temperature was fitted, with a second diagram for it."""
-    from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability
+    from mptctl.report.figures.reliability import Panel, reliability_drawings
     from mptctl.report.media.svg import NEW, OLD
 
     panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
     if report.scaled is not None:
         panels.append(Panel(temperature_title(report), report.scaled.reliability, NEW))
-    return [Drawing("reliability", CAPTION, draw_reliability(panels))]
+    return reliability_drawings(panels)

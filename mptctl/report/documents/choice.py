@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, notes
+from mptctl.report.media.document import BEST, NOISE, Cell, Column, Document, Note, Table, mark_of, notes
 from mptctl.report.media.numbers import number
 from mptctl.studies.comparison import Choice, ChoiceRow, Counted
 
@@ -24,23 +24,13 @@ def choice_document(choice: Choice) -> Document:
         legend=f"{BEST} has the fewest flips, {NOISE} is within {noise} of it ({level} for all rows "
         "together); cost 1 is one plain training.",
     )
-    row, estimate = choice.row, choice.estimate
+    row = choice.row
+    chosen = f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {_reason(choice, noise)}."
     return Document(
         [
             table,
-            Note(
-                f"Chosen: {row.name}, cost {number(row.cost, '.2f')}: {_reason(choice, noise)}.",
-                "strong",
-                whole=True,
-            ),
-            Note(
-                f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * row.nfr:.2f} %, "
-                f"and {100 * estimate.correction:z.2f} points for the choice "
-                f"({choice.noise.resamples:,} redraws of the validation samples, "
-                f"{100 * estimate.chosen_again:.0f} % of which choose the same row). "
-                "What another training would change is not in it.",
-                whole=True,
-            ),
+            Note(chosen, "strong", whole=True),
+            Note(_estimate_sentence(choice), whole=True),
             *(Note(command, whole=True) for command in choice.commands),
             *notes([f"Note: {note}." for note in choice.notes]),
         ],
@@ -60,17 +50,26 @@ def _reason(choice: Choice, noise: str) -> str:
     )
 
 
+def _estimate_sentence(choice: Choice) -> str:
+    """A sentence on the NFR of the chosen row on other samples, and how it was estimated."""
+    estimate = choice.estimate
+    return (
+        f"Expected NFR on other samples: {100 * estimate.nfr:.2f} %. That is {100 * choice.row.nfr:.2f} %, "
+        f"and {100 * estimate.correction:z.2f} points for the choice "
+        f"({choice.noise.resamples:,} redraws of the validation samples, "
+        f"{100 * estimate.chosen_again:.0f} % of which choose the same row). "
+        "What another training would change is not in it."
+    )
+
+
 def _nfr_cell(choice: Choice, row: ChoiceRow) -> Cell:
     """NFR with its counts, and the mark of the best or of one within noise."""
-    mark = ""
-    if row.name == choice.fewest_flips:
-        mark = BEST
-    elif row.within_noise:
-        mark = NOISE
+    mark = mark_of(is_best=row.name == choice.fewest_flips, is_near=row.within_noise)
     return Cell(f"{100 * row.nfr:.2f}", _rate_cell(row.flips).notes, mark)
 
 
 def _rate_cell(counted: Counted) -> Cell:
     """A rate in percent over all seeds, with its counts."""
-    count, total = (sum(values) for values in zip(*counted.values, strict=True))
-    return Cell(f"{100 * count / total:.2f}", (f"{count:,} / {total:,}",))
+    count = sum(count for count, _ in counted.values)
+    samples = sum(samples for _, samples in counted.values)
+    return Cell(f"{100 * count / samples:.2f}", (f"{count:,} / {samples:,}",))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.labels.report import LabelledReport
-from mptctl.report.documents.wording import verdict_line
+if TYPE_CHECKING:
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.labels.report import LabelledReport
 
 # Annotations of each kind that GitHub shows for a step (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10
@@ -18,7 +19,7 @@ LONGEST = 500
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_github(report: FlipReport | LabelledReport, verdict: str = "") -> str:
+def render_github(report: FlipReport | LabelledReport, verdict: str) -> str:
     """Return workflow commands: an annotation for each limit and warning, and the verdict as a notice.
 
     A limit that stops the release is an error, also if it is undecided. Of each kind at most `SHOWN` are
@@ -26,23 +27,17 @@ def render_github(report: FlipReport | LabelledReport, verdict: str = "") -> str
 
     Args:
         report: with the gate.
-        verdict: in one line, of a report of labels.
+        verdict: of the gate, in one line.
     """
     lines: list[str] = []
-    checks = report.gate.checks
-    kinds = {
-        "error": [check.message for check in checks if not check.passed],
-        "warning": report.warnings,
-    }
-    for kind, messages in kinds.items():
+    failed = [check.message for check in report.gate.checks if not check.passed]
+    for kind, messages in {"error": failed, "warning": report.warnings}.items():
         shown = messages if len(messages) <= SHOWN else messages[: SHOWN - 1]
         lines += [annotation(kind, message) for message in shown]
         if len(shown) < len(messages):
             more = len(messages) - len(shown)
             lines.append(annotation(kind, f"{more:,} more; all of them are in the report"))
-    lines.append(
-        annotation("notice", verdict if isinstance(report, LabelledReport) else verdict_line(report))
-    )
+    lines.append(annotation("notice", verdict))
     return "\n".join(lines) + "\n"
 
 

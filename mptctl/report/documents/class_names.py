@@ -43,10 +43,11 @@ def rows_with_class_names(rows: Sequence[Row], labels: Mapping[str, str]) -> lis
         return list(rows)
     copies = []
     for row in rows:
-        fields = ((field, getattr(row, field, None)) for field in NAMED)
-        changed: dict[str, object] = {
-            field: class_name(labels, label) for field, label in fields if label is not None
-        }
+        changed: dict[str, object] = {}
+        for field in NAMED:
+            label = getattr(row, field, None)
+            if label is not None:
+                changed[field] = class_name(labels, label)
         by: Mapping[str, str] = getattr(row, "by", {})
         if CLASS in by:
             changed["by"] = {**by, CLASS: class_name(labels, by[CLASS])}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from mptctl.errors import some
 from mptctl.report.media.document import (
@@ -18,9 +19,10 @@ from mptctl.report.media.document import (
     Drawing,
     Note,
     Table,
+    mark_of,
     notes,
 )
-from mptctl.report.media.numbers import NOT_DEFINED, number
+from mptctl.report.media.numbers import NOT_DEFINED, counted, number
 from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
@@ -34,6 +36,8 @@ from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.groups import name_of_training
 from mptctl.studies.updates import PART_NAMES
 
+# Flips of a row, compared with those of the base row; two seeds have no interval that could tell.
+Side = Literal["fewer", "more", "within noise", "two seeds", "unknown"]
 # Titles of the columns of rates, which are in percent.
 TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
 # Decimals of a rate. Rel-NFR is a ratio of two rates: its second decimal says nothing.
@@ -62,6 +66,14 @@ FOOTER = (
 )
 
 
+class DifferenceRow(NamedTuple):
+    """The difference of a rate between a row, by its name, and the row that all are compared with."""
+
+    name: str
+    rate: Rate
+    difference: Difference
+
+
 def comparison_document(comparison: Comparison) -> Document:
     """The document of a comparison: the tables, a figure, old models' calibration, remarks."""
     tables: list[Table[Any]] = [_updates_table(comparison)] if comparison.rows else []
@@ -84,59 +96,60 @@ def comparison_document(comparison: Comparison) -> Document:
 
 def _updates_table(comparison: Comparison) -> Table[ComparisonRow]:
     """The rates of the updates, their parameters where these differ, and a legend for the marks."""
-    base, shift_sentence = comparison.equal_error, ""
-    if base is not None:
-        shift_sentence = (
-            f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it "
-            "is subtracted from the new classes' logits, or the smallest is added."
-        )
-    sizes = Column[ComparisonRow]("parameters", parameters_text)
-    tuning = Column[ComparisonRow](
-        "tuning", lambda row: number(row.tuning.cost, ".2f") if row.tuning is not None else ""
-    )
+    columns: list[Column[ComparisonRow]] = [
+        Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
+        *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
+        Column("cost", lambda row: number(row.cost, ".2f")),
+    ]
+    if any(row.tuning for row in comparison.rows):
+        columns.append(Column("tuning", lambda row: number(row.tuning.cost, ".2f") if row.tuning else ""))
+    if len({row.parameters for row in comparison.rows}) > 1:
+        columns.append(Column("parameters", parameters_text))
     return Table(
         comparison.rows,
-        [
-            Column("method", lambda row: Cell(row.name, _row_notes(comparison, row))),
-            *(Column(title, partial(_rate_cell, rate=rate), "%") for rate, title in TITLES.items()),
-            Column("cost", lambda row: number(row.cost, ".2f")),
-            *([tuning] if any(row.tuning for row in comparison.rows) else []),
-            *([sizes] if len({row.parameters for row in comparison.rows}) > 1 else []),
-        ],
+        columns,
         name="Updates",
-        sentence=shift_sentence,
+        sentence=_shift_sentence(comparison),
         legend=marks_sentence(comparison),
+    )
+
+
+def _shift_sentence(comparison: Comparison) -> str:
+    """A sentence on the shift of all rows; empty where they are not shifted."""
+    if comparison.equal_error is None:
+        return ""
+    return (
+        f"All rows are shifted to the validation error of {comparison.equal_error}: the largest constant "
+        "that keeps to it is subtracted from the new classes' logits, or the smallest is added."
     )
 
 
 def _rate_cell(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and standard deviation of a rate, its mark and, for NFR and error on all classes, its counts."""
     text = spread_text(getattr(row, rate), DIGITS[rate])
-    mark = BEST if rate in row.best else ""
-    if rate in row.within_noise_of_best and not mark:
-        mark = NOISE
-    counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
-    if counted is None:
+    mark = mark_of(is_best=rate in row.best, is_near=rate in row.within_noise_of_best)
+    counts = {"nfr": row.flips, "er_all": row.errors}.get(rate)
+    if counts is None:
         return Cell(text, mark=mark)
-    total = sum(count for count, _ in counted.values)
-    samples = sum(of_seed for _, of_seed in counted.values)
-    return Cell(text, (f"{total:,} / {samples:,}",), mark)
+    count = sum(count for count, _ in counts.values)
+    samples = sum(samples for _, samples in counts.values)
+    return Cell(text, (f"{count:,} / {samples:,}",), mark)
 
 
-def _differences_table(comparison: Comparison) -> Table[tuple[str, Rate, Difference]]:
+def _differences_table(comparison: Comparison) -> Table[DifferenceRow]:
     """The differences of the rows, a line for each rate; an interval stands below its question."""
     return Table(
         [
-            (row.name, rate, difference)
+            DifferenceRow(row.name, rate, difference)
             for row in comparison.rows
             for rate, difference in (row.differences or {}).items()
         ],
         [
-            Column("method", lambda row: row[0]),
-            Column("rate", lambda row: TITLES[row[1]], words=True),
-            Column("difference", lambda row: _difference_cell(row[2], row[1]), notes_in_latex=True),
-            Column("another test draw", lambda row: _interval_text(row[2], row[1], of_one_seed=True)),
-            Column("another training", lambda row: _interval_text(row[2], row[1], of_one_seed=False)),
+            Column("method", lambda row: row.name),
+            Column("rate", lambda row: TITLES[row.rate], words=True),
+            Column("difference", _difference_cell, notes_in_latex=True),
+            Column("another test draw", lambda row: _interval_text(row) if row.difference.seeds == 1 else ""),
+            Column("another training", lambda row: _interval_text(row) if row.difference.seeds != 1 else ""),
         ],
         name="Differences",
         sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with "
@@ -146,21 +159,27 @@ def _differences_table(comparison: Comparison) -> Table[tuple[str, Rate, Differe
     )
 
 
-def _difference_cell(difference: Difference, rate: Rate) -> Cell:
+def _difference_cell(row: DifferenceRow) -> Cell:
     """A difference in points; of two seeds, which have no interval, with the difference of each as a note."""
+    difference = row.difference
     if difference.mean is None:
         return Cell(NOT_DEFINED)
-    of_seeds = [NOT_DEFINED if value is None else _signed_points(value, rate) for value in difference.values]
-    return Cell(
-        _signed_points(difference.mean, rate), (", ".join(of_seeds),) if difference.seeds == 2 else ()
-    )
+    mean = _signed_points(difference.mean, row.rate)
+    if difference.seeds != 2:
+        return Cell(mean)
+    of_seeds = [
+        NOT_DEFINED if value is None else _signed_points(value, row.rate) for value in difference.values
+    ]
+    return Cell(mean, (", ".join(of_seeds),))
 
 
-def _interval_text(difference: Difference, rate: Rate, *, of_one_seed: bool) -> str:
-    """The interval of a difference in points; empty where it has none, or has one over other seeds."""
-    if difference.low is None or difference.high is None or (difference.seeds == 1) != of_one_seed:
+def _interval_text(row: DifferenceRow) -> str:
+    """The interval of a difference in points; empty where it has none."""
+    low = row.difference.low
+    high = row.difference.high
+    if low is None or high is None:
         return ""
-    return f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
+    return f"{_signed_points(low, row.rate)} to {_signed_points(high, row.rate)}"
 
 
 def _signed_points(fraction: float, rate: Rate) -> str:
@@ -225,7 +244,7 @@ def _row_notes(comparison: Comparison, row: ComparisonRow) -> tuple[str, ...]:
     training = name_of_training(row.method, row.init)
     row_notes = [] if row.name == training else [training]
     if len(row.seeds) < _most_seeds(comparison):
-        row_notes.append(seeds_text(len(row.seeds)))
+        row_notes.append(counted(len(row.seeds), "seed", "seeds"))
     return tuple(row_notes)
 
 
@@ -235,27 +254,24 @@ def _rows_ranked(comparison: Comparison, rates: Sequence[Rate]) -> str:
     Empty where it is the best of all: where no row with fewer seeds has a lower mean.
     """
     best = [(row, rate) for row in comparison.rows for rate in rates if rate in row.best]
-    if not any(_has_lower_mean(row, of, rate) for of, rate in best for row in comparison.rows):
+    if not any(_has_lower_mean(other, row, rate) for row, rate in best for other in comparison.rows):
         return ""
-    count = len({seed for row in comparison.rows for seed in row.seeds})
-    have_all = all(len(row.seeds) == count for row, _ in best)
-    return f" of the rows with {f'all {seeds_text(count)}' if have_all else 'most seeds'}"
+    all_seeds = {seed for row in comparison.rows for seed in row.seeds}
+    if all(len(row.seeds) == len(all_seeds) for row, _ in best):
+        return f" of the rows with all {counted(len(all_seeds), 'seed', 'seeds')}"
+    return " of the rows with most seeds"
 
 
 def _has_lower_mean(row: ComparisonRow, other: ComparisonRow, rate: Rate) -> bool:
     """Tells whether a row has a lower mean of a rate than another row."""
-    mean, other_mean = getattr(row, rate).mean, getattr(other, rate).mean
-    return None not in (mean, other_mean) and mean < other_mean
+    mean = getattr(row, rate).mean
+    mean_of_other = getattr(other, rate).mean
+    return mean is not None and mean_of_other is not None and mean < mean_of_other
 
 
 def _most_seeds(comparison: Comparison) -> int:
     """The number of seeds of the row that has most; 0 without rows."""
     return max((len(row.seeds) for row in comparison.rows), default=0)
-
-
-def seeds_text(count: int) -> str:
-    """A number of seeds, such as ``1 seed`` or ``3 seeds``."""
-    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def parameters_text(row: ComparisonRow) -> str:
@@ -266,12 +282,13 @@ def parameters_text(row: ComparisonRow) -> str:
 
 def marks_sentence(comparison: Comparison) -> str:
     """The meaning of marks and columns, in two lines of 80 characters, or three where rows lack seeds."""
-    level = f"{100 * comparison.noise.level:.10g} %"
-    noise = f"noise ({level} for all rows together)"
-    rates = f"mean ± SD of {seeds_text(_most_seeds(comparison))}"
+    level = f"{100 * comparison.noise.level:.10g} % for all rows together"
     if comparison.noise.over == "samples":
-        noise = f"sampling noise ({level} for all rows together; one seed a row)"
+        noise = f"sampling noise ({level}; one seed a row)"
         rates = "of one seed"
+    else:
+        noise = f"noise ({level})"
+        rates = f"mean ± SD of {counted(_most_seeds(comparison), 'seed', 'seeds')}"
     best = f"the best{_rows_ranked(comparison, COLUMNS) or ' of its column'}"
     return (
         f"{BEST} is {best}, {NOISE} is within {noise}. In %, {rates}, on "
@@ -310,31 +327,34 @@ def _sides_sentence(comparison: Comparison, base: str) -> str:
     Of rows of two seeds it says that they judge nothing. Empty where no row has an interval for another
     reason.
     """
-    fewer, more, within_noise, unjudged = list[str](), list[str](), list[str](), list[str]()
+    names: defaultdict[Side, list[str]] = defaultdict(list)
     # Lowest NFR first.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
-        difference = (row.differences or {}).get("nfr")
-        if difference is None:
-            continue
-        if difference.low is None or difference.high is None:
-            if difference.seeds == 2:
-                unjudged.append(_quoted_name(row))
-        elif difference.high < 0:
-            fewer.append(_quoted_name(row))
-        elif difference.low > 0:
-            more.append(_quoted_name(row))
-        else:
-            within_noise.append(_quoted_name(row))
-    if not fewer + more + within_noise:
-        return "Two seeds judge no difference; a third gives intervals." if unjudged else ""
-    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(fewer) or 'none'}"
-    if more:
-        sentence += f"; more: {', '.join(more)}"
-    if within_noise:
-        sentence += f"; apart by no more than {_noise_words(comparison)}: {', '.join(within_noise)}"
-    if unjudged:
-        sentence += f"; not judged, of two seeds: {', '.join(unjudged)}"
+        names[_side(row)].append(_quoted_name(row))
+    if not (names["fewer"] or names["more"] or names["within noise"]):
+        return "Two seeds judge no difference; a third gives intervals." if names["two seeds"] else ""
+    sentence = f"Fewer flips than {base}{_at_error(comparison)}: {', '.join(names['fewer']) or 'none'}"
+    words: dict[Side, str] = {
+        "more": "more",
+        "within noise": f"apart by no more than {_noise_words(comparison)}",
+        "two seeds": "not judged, of two seeds",
+    }
+    for side, meaning in words.items():
+        if names[side]:
+            sentence += f"; {meaning}: {', '.join(names[side])}"
     return f"{sentence}."
+
+
+def _side(row: ComparisonRow) -> Side:
+    """The side of the base row on which a row's flips are."""
+    difference = (row.differences or {}).get("nfr")
+    if difference is None:
+        return "unknown"
+    if difference.low is None or difference.high is None:
+        return "two seeds" if difference.seeds == 2 else "unknown"
+    if difference.high < 0:
+        return "fewer"
+    return "more" if difference.low > 0 else "within noise"
 
 
 def _noise_words(comparison: Comparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mptctl.inference.discriminability import SHOTS, Discriminability, DiscriminabilityReport
-from mptctl.inference.few_shot import FewShotReport
+from mptctl.inference.few_shot import FewShotReport, Score
 from mptctl.report.media.document import Column, Document, Note, Table
 from mptctl.report.media.numbers import NOT_DEFINED, number, percent
 
@@ -16,22 +16,23 @@ def few_shot_document(report: FewShotReport) -> Document:
         f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, "
         f"{report.shot} shot, {report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
     )
-    scores = [
-        (f"fitted {report.head} head", report.accuracy, report.ci95),
-        ("nearest centroid", report.centroid.accuracy, report.centroid.ci95),
-    ]
-    table = Table(
-        scores,
+    scores = {
+        f"fitted {report.head} head": Score(accuracy=report.accuracy, ci95=report.ci95),
+        "nearest centroid": report.centroid,
+    }
+    table: Table[str] = Table(
+        list(scores),
         [
-            Column("classifier", lambda row: row[0]),
-            Column("accuracy", lambda row: percent(row[1])),
-            Column(
-                "95 % interval",
-                lambda row: NOT_DEFINED if row[2] is None else f"± {100 * row[2]:.2f} points",
-            ),
+            Column("classifier", str),
+            Column("accuracy", lambda name: percent(scores[name].accuracy)),
+            Column("95 % interval", lambda name: _half_width(scores[name].ci95)),
         ],
     )
     return Document([Note(setting), table])
+
+
+def _half_width(ci95: float | None) -> str:
+    return NOT_DEFINED if ci95 is None else f"± {100 * ci95:.2f} points"
 
 
 def discriminability_document(report: DiscriminabilityReport) -> Document:

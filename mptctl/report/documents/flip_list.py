@@ -24,22 +24,21 @@ def flip_list(flips: Sequence[FlippedSample]) -> dict[str, Any]:
 
     Returns:
         Lists, of n items unless said otherwise:
-        `ids`; `label` and `answer`, as places in `names`; `old` and `new`, confidences in whole percent or
-        None; `names`, each different one once; `fresh`, the places in `names` of classes that the
-        old model does not know; `waived`, the places of flips that are waived.
+        `ids`; `label` and `answer`, as indices of `names`; `old` and `new`, confidences in whole percent or
+        None; `names`, each different one once; `fresh`, the indices of names of classes that the old model
+        does not know; `waived`, the indices of flips that are waived.
     """
-    names: dict[str, int] = {}
-    label = [names.setdefault(flip.label, len(names)) for flip in flips]
-    answer = [names.setdefault(flip.answer, len(names)) for flip in flips]
+    names = list(dict.fromkeys([*(flip.label for flip in flips), *(flip.answer for flip in flips)]))
+    index = {name: i for i, name in enumerate(names)}
     return {
         "ids": [flip.id for flip in flips],
-        "names": list(names),
-        "label": label,
-        "answer": answer,
-        "fresh": sorted({names[flip.answer] for flip in flips if flip.new_class}),
+        "names": names,
+        "label": [index[flip.label] for flip in flips],
+        "answer": [index[flip.answer] for flip in flips],
+        "fresh": sorted({index[flip.answer] for flip in flips if flip.new_class}),
         "old": [_percent(flip.old_confidence) for flip in flips],
         "new": [_percent(flip.new_confidence) for flip in flips],
-        "waived": [place for place, flip in enumerate(flips) if flip.waived],
+        "waived": [i for i, flip in enumerate(flips) if flip.waived],
     }
 
 
@@ -53,14 +52,18 @@ def flips_csv(flips: Sequence[FlippedSample]) -> str:
     slice_columns = list(dict.fromkeys(column for flip in flips for column in flip.by))
     writer.writerow([*FLIP_COLUMNS, "waived", "must_keep", *map(as_cell, slice_columns)])
     for flip in flips:
-        # The old model's prediction is the label: a flip was right before.
-        names = map(as_cell, (flip.id, flip.label, flip.label, flip.answer))
-        confidences = (flip.old_confidence, flip.new_confidence)
-        new_class, waived, must_keep = (
-            str(each).lower() for each in (flip.new_class, flip.waived, flip.must_keep)
-        )
-        values = (as_cell(flip.by.get(column, "")) for column in slice_columns)
-        writer.writerow([*names, new_class, *confidences, waived, must_keep, *values])
+        cells = [
+            as_cell(flip.id),
+            as_cell(flip.label),
+            as_cell(flip.label),  # the old model's prediction: a flip was right before
+            as_cell(flip.answer),
+            str(flip.new_class).lower(),
+            flip.old_confidence,
+            flip.new_confidence,
+            str(flip.waived).lower(),
+            str(flip.must_keep).lower(),
+        ]
+        writer.writerow([*cells, *(as_cell(flip.by.get(column, "")) for column in slice_columns)])
     return out.getvalue()
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from mptctl.evaluation.flip_report import (
-    ClassRow,
-    FlipReport,
-    ModelSummary,
-    PairRow,
-    SliceRow,
-)
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary, PairRow, SliceRow
 from mptctl.evaluation.flips import MOST_PAIRS
 from mptctl.evaluation.rates import Rate, Wording
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.documents.wording import slices_sentence
 from mptctl.report.media.document import Cell, Column, Medium, Table
-from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
+from mptctl.report.media.numbers import counted, format_count, format_interval, percent, q_value
 
 # Media that list pairs of classes, and those that print the four counts; a page has tiles of its own for
 # them.
@@ -39,29 +33,36 @@ def rates_table(report: FlipReport) -> Table[tuple[Wording, Rate]]:
     )
 
 
-def models_table(report: FlipReport) -> Table[tuple[str, Callable[[ModelSummary], float | None]]]:
-    """Errors and calibration errors of both models."""
-    rows: list[tuple[str, Callable[[ModelSummary], float | None]]] = [
-        ("error, old classes", lambda model: model.er_old_classes),
-        ("error, new classes", lambda model: known_error(model, model.er_new_classes)),
-        ("error, all classes", lambda model: known_error(model, model.er_all)),
-        ("ECE, classes it knows", lambda model: model.ece),
-        ("AECE, classes it knows", lambda model: model.aece),
-    ]
+def models_table(report: FlipReport) -> Table[str]:
+    """Errors and calibration errors of both models, a row for each name of an error."""
+    old_errors = _errors(report.old)
+    new_errors = _errors(report.new)
     return Table(
-        rows,
+        list(old_errors),
         [
-            Column("model", lambda row: row[0]),
-            Column("old", lambda row: percent(row[1](report.old))),
-            Column("new", lambda row: percent(row[1](report.new))),
+            Column("model", str),
+            Column("old", lambda name: percent(old_errors[name])),
+            Column("new", lambda name: percent(new_errors[name])),
         ],
         name="Both models",
     )
 
 
+def _errors(model: ModelSummary) -> dict[str, float | None]:
+    """The errors and calibration errors of a model, by name."""
+    return {
+        "error, old classes": model.er_old_classes,
+        "error, new classes": known_error(model, model.er_new_classes),
+        "error, all classes": known_error(model, model.er_all),
+        "ECE, classes it knows": model.ece,
+        "AECE, classes it knows": model.aece,
+    }
+
+
 def known_error(model: ModelSummary, error: float | None) -> float | None:
     """An error that counts new classes; None where the model knows none of those tested."""
-    return None if model.knows_new is False and model.errors.new_classes.of else error
+    knows_none = model.knows_new is False and model.errors.new_classes.of > 0
+    return None if knows_none else error
 
 
 def counts_table(report: FlipReport) -> Table[tuple[str, Cell, Cell]]:
@@ -78,7 +79,7 @@ def counts_table(report: FlipReport) -> Table[tuple[str, Cell, Cell]]:
             Column("new right", lambda row: row[1]),
             Column("new wrong", lambda row: row[2]),
         ],
-        title=f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes",
+        title=f"{counted(report.n_old, 'test sample', 'test samples')} of old classes",
         media=PRINTED,
     )
 
@@ -133,14 +134,10 @@ def pairs_table(report: FlipReport, end: int) -> Table[PairRow]:
         [
             Column("class", lambda row: row.label),
             Column("prediction", lambda row: row.answer, words=True),
-            Column("which is", lambda row: _kind(row), words=True),
+            Column("which is", lambda row: "a new class" if row.new_class else "an old class", words=True),
             Column("flips", lambda row: f"{row.flips:,}"),
         ],
         title=f"From class to prediction, {f'the {MOST_PAIRS:,} most frequent' if is_full else 'most first'}",
         total=len(report.pairs),
         media=LISTING,
     )
-
-
-def _kind(row: PairRow) -> str:
-    return "a new class" if row.new_class else "an old class"

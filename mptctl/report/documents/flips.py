@@ -6,6 +6,7 @@ from typing import Any
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport, ModelSummary
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.files.explained import shown
 from mptctl.report.documents.flip_tables import (
     classes_table,
@@ -18,11 +19,12 @@ from mptctl.report.documents.flip_tables import (
 )
 from mptctl.report.documents.wording import (
     sentences_beside_line,
-    verdict,
     verdict_line,
+    verdict_sentences,
+    verdict_title,
 )
 from mptctl.report.media.document import ON_SCREEN, TONES, Document, Note, Table, notes
-from mptctl.report.media.numbers import of_count, percent
+from mptctl.report.media.numbers import counted, of_count, percent
 
 # Rows of each list, and of slices on one screen; classes that a sentence names.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 4
@@ -41,7 +43,6 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
         report: the comparison.
         rows: most rows of each list.
     """
-    head = verdict(report)
     classes = [row for row in report.per_class if row.negative_flips]
     tables: list[Table[Any]] = [slices_table(report, rows)] if _has_slices(report) else []
     if classes:
@@ -49,7 +50,7 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
     return Document(
         [
             Note(_models(report), media=ON_SCREEN),
-            *notes(head.sentences),
+            *notes(verdict_sentences(report)),
             *_warnings(report),
             counts_table(report),
             rates_table(report),
@@ -59,9 +60,9 @@ def flips_document(report: FlipReport, rows: int = FULL_ROWS) -> Document:
             *notes(["How intervals and verdicts are computed: docs/statistics.md"], "quiet", ON_SCREEN),
             *_last_line(report),
         ],
-        title=head.title,
+        title=verdict_title(report),
         subject=_models(report),
-        state=head.state,
+        state=verdict_of(report.gate),
         footer=FOOTER,
     )
 
@@ -73,11 +74,12 @@ def screen_document(report: FlipReport, *, can_type_flags: bool = True) -> Docum
         report: the comparison.
         can_type_flags: the reader typed a command, and may be told of another flag.
     """
-    errors = [percent(known_error(model, model.er_all)) for model in (report.old, report.new)]
+    old_error = percent(known_error(report.old, report.old.er_all))
+    new_error = percent(known_error(report.new, report.new.er_all))
     hint = " --full shows all tables." if can_type_flags else ""
     sentences = [
         *sentences_beside_line(report),
-        f"Error on all classes: {errors[0]} of OLD, {errors[1]} of NEW.{hint}",
+        f"Error on all classes: {old_error} of OLD, {new_error} of NEW.{hint}",
         *_flip_sentences(report),
     ]
     return Document(
@@ -101,9 +103,9 @@ def _models(report: FlipReport) -> str:
     """The names of both models, with their numbers of classes where these are known."""
 
     def named(model: ModelSummary) -> str:
-        classes = model.classes
-        count = "" if classes is None else f" ({classes:,} {'class' if classes == 1 else 'classes'})"
-        return model.name + count
+        if model.classes is None:
+            return model.name
+        return f"{model.name} ({counted(model.classes, 'class', 'classes')})"
 
     return f"old: {named(report.old)}, new: {named(report.new)}"
 
@@ -114,7 +116,7 @@ def _warnings(report: FlipReport) -> list[Note]:
 
 def _last_line(report: FlipReport) -> list[Note]:
     """The verdict line in the colour of its state, below an empty line."""
-    tone = TONES[verdict(report).state]
+    tone = TONES[verdict_of(report.gate)]
     return [Note("", media=ON_SCREEN), Note(verdict_line(report), tone, whole=True, media=ON_SCREEN)]
 
 
@@ -123,13 +125,14 @@ def _flip_sentences(report: FlipReport) -> list[str]:
 
     None without flips.
     """
-    flips, destinations = report.counts.negative_flips, report.destinations
+    flips = report.counts.negative_flips
     if not flips:
         return []
+    destinations = report.destinations
     classes = [row for row in report.per_class if row.negative_flips]
     worst = some([f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes], CLASSES, "; ")
     return [
-        f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {destinations.to_old_class.count:,} went to old "
-        f"classes and {destinations.to_new_class.count:,} to new ones.",
+        f"Of {counted(flips, 'flip', 'flips')}, {destinations.to_old_class.count:,} went to old classes and "
+        f"{destinations.to_new_class.count:,} to new ones.",
         f"By class: {worst}.",
     ]

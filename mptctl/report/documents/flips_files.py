@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlipReport
+from mptctl.evaluation.flip_report import SHOWN_FLIPS, FlippedSample, FlipReport
 from mptctl.evaluation.reading.predictions import Predictions, save_predictions
 from mptctl.files import FilesTogether
+from mptctl.report.documents.ci import render_junit, render_junit_error
 from mptctl.report.documents.class_names import rows_with_class_names, with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 from mptctl.report.documents.flips_markdown import render_markdown, render_markdown_error
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from mptctl.data.split import Split
-    from mptctl.evaluation.labels.report import LabelledReport
+    from mptctl.report.media.pictures import PictureReader
     from mptctl.report.media.provenance import Provenance
 
-# The models whose predictions are written, each to a file of its name.
-WRITTEN_ROLES = ("old", "new")
-PREDICTIONS = tuple(f"{role}.npz" for role in WRITTEN_ROLES)
+# Files of predictions, by the role of the model.
+PREDICTIONS = {"old": "old.npz", "new": "new.npz"}
 
 
 @dataclass(frozen=True)
@@ -53,13 +50,9 @@ class FlipFiles:
         Raises:
             StorageError, UsageError: a file cannot be written; then neither is.
         """
-
-        def junit() -> str:
-            from mptctl.report.documents.ci import render_junit_error
-
-            return render_junit_error(message)
-
-        self.write_texts({"markdown": lambda: render_markdown_error(message), "junit": junit})
+        self.write_texts(
+            {"markdown": lambda: render_markdown_error(message), "junit": lambda: render_junit_error(message)}
+        )
 
     def write_texts(self, texts: Mapping[str, Callable[[], str]]) -> list[Path]:
         """Write files of text that have a path: all of them or none.
@@ -78,8 +71,15 @@ class FlipFiles:
 
     def _write_texts(self, files: FilesTogether, texts: Mapping[str, Callable[[], str]]) -> list[Path]:
         """Write files of text, as `write_texts`, together with other files."""
-        paths = {name: getattr(self, name) for name in texts}
-        return [_write_text(files, path, texts[name]()) for name, path in paths.items() if path is not None]
+        written: list[Path] = []
+        for name, make_text in texts.items():
+            path: Path | None = getattr(self, name)
+            if path is not None:
+                text = make_text()
+                with files.open(path) as stream:
+                    stream.write(text.encode())
+                written.append(path)
+        return written
 
     def write(
         self,
@@ -109,40 +109,36 @@ class FlipFiles:
         """
         flips = report.worst_flips
         on_page = rows_with_class_names(flips[:MOST_FLIPS], report.class_labels)
-        report = with_class_names(report.with_flips(SHOWN_FLIPS))
+        named = with_class_names(report.with_flips(SHOWN_FLIPS))
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                for role, name in zip(WRITTEN_ROLES, PREDICTIONS, strict=True):
+                for role, name in PREDICTIONS.items():
                     path = self.predictions / name
                     save_predictions(models[role], path, files.open)
                     written.append(path)
             texts = {
-                "page": lambda: _page(report, _picture_reader(data_root, split), on_page, sources),
-                "markdown": lambda: render_markdown(report),
-                "junit": lambda: junit_xml(report),
+                "page": lambda: _page(named, _picture_reader(data_root, split), on_page, sources),
+                "markdown": lambda: render_markdown(named),
+                "junit": lambda: render_junit(named),
                 "flips": lambda: flips_csv(flips),
             }
             return written + self._write_texts(files, texts)
 
 
-def _page(*content: Any) -> str:
+def _page(
+    report: FlipReport,
+    pictures: PictureReader | None,
+    flips: Sequence[FlippedSample],
+    sources: Provenance | None,
+) -> str:
     """The HTML page of a comparison; the modules that make it are imported when they are needed."""
     from mptctl.report.documents.flips_page import render_html
 
-    return render_html(*content)
+    return render_html(report, pictures, flips, sources)
 
 
-def junit_xml(report: FlipReport | LabelledReport) -> str:
-    """The JUnit XML of a gate; the module that makes it is imported when it is needed."""
-    from mptctl.report.documents.ci import render_junit
-
-    return render_junit(report)
-
-
-def _picture_reader(
-    data_root: Path | None, split: Split | None
-) -> Callable[[str], NDArray[np.uint8] | None] | None:
+def _picture_reader(data_root: Path | None, split: Split | None) -> PictureReader | None:
     """A reader of test pictures by sample id, from the split or else from files below the folder.
 
     None where there is neither.
@@ -156,10 +152,3 @@ def _picture_reader(
     from mptctl.report.media.pictures import pictures_below
 
     return pictures_below(data_root)
-
-
-def _write_text(files: FilesTogether, path: Path, text: str) -> Path:
-    """Write a text as UTF-8, together with other files, and return its path."""
-    with files.open(path) as stream:
-        stream.write(text.encode())
-    return path

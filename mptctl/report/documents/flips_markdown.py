@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.flips import flips_document
-from mptctl.report.media.document import Note, Table
+from mptctl.report.media.document import Document, Note, Table
 from mptctl.report.media.markdown import document_markdown, escape
 
 # Rows of each table; in a folded table more rows take no more room.
@@ -29,17 +29,20 @@ def render_markdown(report: FlipReport) -> str:
     from the end. A sentence says so. The head and the tables of rates, errors and counts always stay.
     """
     document = flips_document(report, rows=ROWS)
-    head = f"### {MARKS[document.state]} {escape(document.title)}\n\n{escape(document.subject)}\n\n"
     parts = document.shown_in("markdown")
     sentences = [part for part in parts if isinstance(part, Note)]
     tables = [part for part in parts if isinstance(part, Table)]
-    left_out: list[Note] = []
-    while True:
-        text = head + document_markdown(replace(document, parts=[*sentences, *left_out, *tables]))
-        if len(text.encode()) <= MOST_BYTES or not (sentences or tables[-1].folded):
-            return text
-        left_out = [LEFT_OUT]
+    text = comment(document)
+    while len(text.encode()) > MOST_BYTES and (sentences or tables[-1].folded):
         if tables[-1].folded:
             tables.pop()
         else:
             sentences = sentences[: len(sentences) // 2]
+        text = comment(replace(document, parts=[*sentences, LEFT_OUT, *tables]))
+    return text
+
+
+def comment(document: Document) -> str:
+    """A document of a gate as Markdown, below a heading with the verdict."""
+    head = f"### {MARKS[document.state]} {escape(document.title)}\n\n{escape(document.subject)}\n\n"
+    return head + document_markdown(document)

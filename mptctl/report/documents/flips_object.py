@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import ValidationError
 
@@ -29,15 +29,10 @@ if TYPE_CHECKING:
 
 # Pixels. In a notebook the page is put into a frame, so that its style and the notebook's stay apart.
 FRAME_HEIGHT = 640
+# Compares the samples of a report once more, under a gate file and limits besides it.
+CompareUnder = Callable[[GateFile, Limits], FlipReport]
 # Characters of a line in `print(report)`.
 WIDTH = 80
-
-
-class SampleComparison(Protocol):
-    """Compares the samples of a report once more."""
-
-    def compare_under(self, gate_file: GateFile, limits: Limits) -> FlipReport:
-        """Compare the samples and evaluate the gate of a gate file, with limits besides it."""
 
 
 class Report:
@@ -49,8 +44,8 @@ class Report:
 
     Args:
         result: the comparison; its `worst_flips` are all flips.
-        samples: compares the same samples once more, for a gate file or `must_keep`; None: only limits on the
-            counts of `result` can be evaluated.
+        compare_under: compares the same samples once more, for a gate file or `must_keep`; None: only limits
+            on the counts of `result` can be evaluated.
         must_keep: ids of samples that must not flip.
 
     Attributes:
@@ -58,9 +53,10 @@ class Report:
     """
 
     def __init__(
-        self, result: FlipReport, samples: SampleComparison | None = None, must_keep: Sequence[str] = ()
+        self, result: FlipReport, compare_under: CompareUnder | None = None, must_keep: Sequence[str] = ()
     ) -> None:
-        self._samples, self._must_keep = samples, must_keep
+        self._compare_under = compare_under
+        self._must_keep = must_keep
         self._with_all_flips = result
         self.result = result.with_flips(SHOWN_FLIPS)
         # For readers; JSON has ids of classes alone.
@@ -113,17 +109,16 @@ class Report:
             all_limits = _limits_of_arguments(limits, confidence, allow_identical)
         except ValidationError as error:
             raise UsageError(f"gate: {explain(error, Limits)}") from error
-        if not all_limits.given() and file is None and not self._must_keep:
+        needs_samples = file is not None or len(self._must_keep) > 0
+        if not all_limits.given() and not needs_samples:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
-        if file is not None and self._samples is None:
+        if file is not None and self._compare_under is None:
             raise UsageError(f"gate: {file}: this report has no samples; compare them with mptctl.evaluate")
         with options_as_arguments():
-            if self._samples is None or (file is None and not self._must_keep):
+            if self._compare_under is None or not needs_samples:
                 return self._gate_on_counts(all_limits)
-            rules = GateFile() if file is None else read_gate_file(Path(file))
-            if file is not None and allow_identical:
-                rules.refuse_flag("allow_identical", "allow: [identical]")
-            report = self._samples.compare_under(rules.keeping(self._must_keep), all_limits)
+            rules = GateFile() if file is None else _read_rules(Path(file), allow_identical)
+            report = self._compare_under(rules.keeping(self._must_keep), all_limits)
         for remark in report.warnings:
             if remark not in self.result.warnings:
                 warnings.warn(remark, ComparisonWarning, stacklevel=2)
@@ -229,11 +224,19 @@ class Report:
         )
 
 
-def _limits_of_arguments(
-    limits: LimitArguments,
-    confidence: float | None,
-    allow_identical: bool,
-) -> Limits:
+def _read_rules(file: Path, allow_identical: bool) -> GateFile:
+    """Read a gate file, which itself says whether one model given twice may pass.
+
+    Raises:
+        UsageError: it cannot be read, or the argument says so too.
+    """
+    rules = read_gate_file(file)
+    if allow_identical:
+        rules.refuse_flag("allow_identical", "allow: [identical]")
+    return rules
+
+
+def _limits_of_arguments(limits: LimitArguments, confidence: float | None, allow_identical: bool) -> Limits:
     """Check the arguments of `Report.gate`, whose limits are fractions.
 
     Raises:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list
 from mptctl.report.documents.flips import flips_document
-from mptctl.report.figures.flips import drawings
+from mptctl.report.figures.reliability import Panel, reliability_drawings
+from mptctl.report.media.document import Drawing
 from mptctl.report.media.page import render_document
 from mptctl.report.media.pictures import PictureReader, data_url
 from mptctl.report.media.provenance import Provenance
+from mptctl.report.media.svg import NEW, OLD
 
 # Rows of a table on the page at most; the JSON has all.
 ROWS = 200
@@ -46,15 +49,21 @@ def render_html(
     pictures = [_picture(picture, flip) for flip in report.worst_flips]
     # Rows in the page itself; its script makes the others.
     first = listed[: max(FIRST_ROWS, len(pictures))]
-    pictures += [None] * (len(first) - len(pictures))
     return render_document(
         replace(flips_document(report, rows=ROWS), drawings=lambda: drawings(report)),
         provenance,
         "flips",
         report=report,
-        rows_shown=list(zip(first, pictures, strict=True)),
+        rows_shown=list(zip_longest(first, pictures)),
         flips=flip_list(listed),
     )
+
+
+def drawings(report: FlipReport) -> list[Drawing]:
+    """Draw the reliability diagrams of the models that have logits; nothing where neither has."""
+    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
+    panels = [Panel(title, model.reliability, colour) for model, title, colour in models if model.reliability]
+    return reliability_drawings(panels)
 
 
 def _picture(read: PictureReader | None, flip: FlippedSample) -> Picture | None:

@@ -42,9 +42,9 @@ def history_document(history: History) -> Document:
         title="Looks at labels (draw: traffic, seed, rows)",
     )
     rates = [release.nfr for release in history.releases]
-    span = notes([f"NFR from {percent(min(rates))} to {percent(max(rates))}."] if rates else [])
+    span = [f"NFR from {percent(min(rates))} to {percent(max(rates))}."] if rates else []
     shown_tables = [table for table in (releases, looks) if table.rows]
-    return Document([*shown_tables, *span, *notes(_without_level(history.looks), "doubt")])
+    return Document([*shown_tables, *notes(span), *notes(_without_level(history.looks), "doubt")])
 
 
 def _named(entries: Sequence[E]) -> list[Column[E]]:
@@ -60,8 +60,8 @@ def _named(entries: Sequence[E]) -> list[Column[E]]:
 
 def _name_of(draw: str) -> str:
     """A draw's fingerprint in short: of its traffic, then seed and rows, and strata if there are any."""
-    _, traffic, *rest = draw.removesuffix("-none").split("-")
-    return "-".join([traffic[:6], *rest])
+    _, traffic, *seed_rows_and_strata = draw.removesuffix("-none").split("-")
+    return "-".join([traffic[:6], *seed_rows_and_strata])
 
 
 def _without_level(looks: Sequence[Look]) -> list[str]:

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw
-from mptctl.evaluation.labels.report import LISTED, DisagreeReport, LabelledReport, LabelledShare
+from mptctl.evaluation.labels.report import LISTED, DisagreeReport, LabelledReport
 from mptctl.evaluation.labels.sampling import LabelPlan
 from mptctl.evaluation.slices.source import slice_name
 from mptctl.files.explained import shown
-from mptctl.report.documents.flips_markdown import MARKS
-from mptctl.report.documents.wording import gate_state
+from mptctl.report.documents.flips_markdown import comment
 from mptctl.report.media.document import TONES, Column, Document, Note, Table, notes
-from mptctl.report.media.markdown import document_markdown, escape
 from mptctl.report.media.numbers import format_interval, percent
 
 R = TypeVar("R")
@@ -36,10 +35,10 @@ def _first_rows(title: str, rows: Sequence[R], columns: Sequence[Column[R]]) -> 
 
     Where the report has no room for more of them, the title says so: there may be others.
     """
-    if len(rows) == LISTED:
-        title += f", the first {LISTED:,}"
-    table = Table(rows[:SHOWN], columns, title=title, total=len(rows))
-    return [table] if rows else []
+    if not rows:
+        return []
+    first = f", the first {LISTED:,}" if len(rows) == LISTED else ""
+    return [Table(rows[:SHOWN], columns, title=title + first, total=len(rows))]
 
 
 def disagree_document(report: DisagreeReport) -> Document:
@@ -111,7 +110,7 @@ def _plan_sentences(plan: LabelPlan | None) -> list[str]:
 def verdict_of_labels(report: LabelledReport) -> str:
     """The verdict and its limits in one line; without a limit the line gives the rate of negative flips."""
     if report.gate.checks:
-        return f"{gate_state(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
+        return f"{verdict_of(report.gate).upper()}  {'; '.join(check.brief for check in report.gate.checks)}"
     return (
         f"negative flips per sample {percent(report.flips.rate)}  ({report.labelled:,} labels, 95 % interval "
         f"{format_interval(report.flips.ci95)[:-2]})"
@@ -120,19 +119,19 @@ def verdict_of_labels(report: LabelledReport) -> str:
 
 def labelled_document(report: LabelledReport) -> Document:
     """The document of what labels say of a replacement: rates, slices and the verdict."""
-    rates: list[tuple[str, LabelledShare]] = [
-        ("negative flips per sample", report.flips),
-        ("positive flips per sample", report.positive_flips),
-        ("change of accuracy", report.accuracy_change),
-    ]
-    table = Table(
-        rates,
+    rates = {
+        "negative flips per sample": report.flips,
+        "positive flips per sample": report.positive_flips,
+        "change of accuracy": report.accuracy_change,
+    }
+    table: Table[str] = Table(
+        list(rates),
         [
-            Column("", lambda row: row[0]),
-            Column("labels", lambda row: f"{row[1].count:,}"),
-            Column("estimate", lambda row: percent(row[1].rate)),
-            Column("in this traffic", lambda row: format_interval(row[1].ci95_this_traffic)),
-            Column("in such traffic", lambda row: format_interval(row[1].ci95)),
+            Column("", str),
+            Column("labels", lambda name: f"{rates[name].count:,}"),
+            Column("estimate", lambda name: percent(rates[name].rate)),
+            Column("in this traffic", lambda name: format_interval(rates[name].ci95_this_traffic)),
+            Column("in such traffic", lambda name: format_interval(rates[name].ci95)),
         ],
         title=f"Flips, with the 95 % interval that {report.labelled:,} labels allow",
         legend="In this traffic: the samples that were drawn from. In such traffic: all that these "
@@ -160,7 +159,8 @@ def labelled_document(report: LabelledReport) -> Document:
             "The intervals are for one look, after a fixed number of labels; --looks any for more."
         )
     remarks = notes([f"Note: {warning}." for warning in report.warnings], "doubt")
-    state, verdict = gate_state(report.gate), verdict_of_labels(report)
+    state = verdict_of(report.gate)
+    verdict = verdict_of_labels(report)
     return Document(
         [table, *slices, *notes(sentences), *remarks, Note(verdict, TONES[state], whole=True)],
         title=verdict.partition("  (")[0],
@@ -171,9 +171,7 @@ def labelled_document(report: LabelledReport) -> Document:
 
 def labelled_markdown(report: LabelledReport) -> str:
     """The report of labels as Markdown for a pull request."""
-    document = labelled_document(report)
-    head = f"### {MARKS[document.state]} {escape(document.title)}\n\n{escape(document.subject)}\n\n"
-    return head + document_markdown(document)
+    return comment(labelled_document(report))
 
 
 def label_page(draw: Draw, pictures: Path | None) -> str:
@@ -193,10 +191,10 @@ def label_page(draw: Draw, pictures: Path | None) -> str:
         raise UsageError(
             f"--page: holds at most {PAGE_ROWS:,} rows, and {len(draw):,} are drawn; add --draw {PAGE_ROWS}"
         )
-    read = (lambda _: None) if pictures is None else pictures_below(pictures)
+    read = None if pictures is None else pictures_below(pictures)
     rows = []
     for row in draw.rows():
-        pixels = read(row["id"])
+        pixels = None if read is None else read(row["id"])
         picture = None if pixels is None else data_url(pixels, SIDE, "JPEG")
         rows.append({"id": row["id"], "choices": sorted((row["old"], row["new"])), "picture": picture})
     document = Document(notes(_HOW_TO_LABEL), title="Which class is right?")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from mptctl.data.split_summary import ClassCounts, PartCounts, SplitSummary, list_identical
+from mptctl.data.split_summary import ClassCounts, SplitSummary, list_identical
 from mptctl.errors import some
+from mptctl.names import Part
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.document import ON_PAGE, ON_SCREEN, Column, Document, Medium, Note, Table, notes
+from mptctl.report.media.numbers import counted
 
 # Classes that a sentence names; the table of classes has so many of the largest and of the smallest ones.
 SHOWN_CLASSES = 5
@@ -25,12 +27,7 @@ def split_document(summary: SplitSummary) -> Document:
         *_names_sentence("old", summary.old_classes, summary),
         *_names_sentence("new", summary.new_classes, summary),
     ]
-    sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
-    duplicates_out = summary.duplicates.kept_out if summary.duplicates else 0
-    unusable = len(summary.quarantined) - duplicates_out
-    if unusable:
-        pictures = "picture" if unusable == 1 else "pictures"
-        sentences.append(f"kept out: {unusable:,} {pictures} that cannot be used")
+    sentences = [*_classes_sentence(summary), *_sizes_sentence(summary), *_unusable_sentence(summary)]
     is_uneven = summary.imbalance >= UNEVEN
     return Document(
         [
@@ -48,15 +45,15 @@ def split_document(summary: SplitSummary) -> Document:
     )
 
 
-def _parts_table(summary: SplitSummary) -> Table[tuple[str, PartCounts]]:
+def _parts_table(summary: SplitSummary) -> Table[Part]:
     """The pictures of old and new classes in each part."""
     return Table(
-        list(summary.parts.items()),
+        list(summary.parts),
         [
-            Column("pictures", lambda row: row[0]),
-            Column("old classes", lambda row: f"{row[1].old:,}"),
-            Column("new classes", lambda row: f"{row[1].new:,}"),
-            Column("all", lambda row: f"{row[1].all:,}"),
+            Column("pictures", str),
+            Column("old classes", lambda part: f"{summary.parts[part].old:,}"),
+            Column("new classes", lambda part: f"{summary.parts[part].new:,}"),
+            Column("all", lambda part: f"{summary.parts[part].all:,}"),
         ],
         name="Pictures in each part",
     )
@@ -127,6 +124,13 @@ def _sizes_sentence(summary: SplitSummary) -> list[str]:
         return [f"sizes: {_size(*sizes.smallest)} each"]
     smallest, largest = _size(*sizes.smallest), _size(*sizes.largest)
     return [f"sizes: {smallest} to {largest}, half of them up to {_size(*sizes.median)}"]
+
+
+def _unusable_sentence(summary: SplitSummary) -> list[str]:
+    """A sentence on the pictures that are kept out though no duplicates; none where there are none."""
+    duplicates = summary.duplicates.kept_out if summary.duplicates else 0
+    unusable = len(summary.quarantined) - duplicates
+    return [f"kept out: {counted(unusable, 'picture', 'pictures')} that cannot be used"] if unusable else []
 
 
 def _size(width: int, height: int) -> str:

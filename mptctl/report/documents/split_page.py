@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary
@@ -20,12 +22,19 @@ from mptctl.report.media.provenance import provenance
 PER_CLASS, CLASSES, SIDE = 4, 100, 96
 
 
+class ShownPicture(NamedTuple):
+    """A picture of the page, as a data URL, and its id."""
+
+    url: str
+    id: str
+
+
 class ShownClass(NamedTuple):
-    """A class of the page: its name, its training pictures in words, and (data URL, id) of some of them."""
+    """A class of the page: its name, its training pictures in words, and some of them."""
 
     name: str
     counts: str
-    pictures: list[tuple[str, str]]
+    pictures: list[ShownPicture]
 
 
 def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
@@ -50,33 +59,29 @@ def _shown_classes(split: Split, summary: SplitSummary) -> list[ShownClass]:
 
     Of more than `CLASSES` classes, half are the largest and half the smallest ones.
     """
-    order = sorted(range(len(summary.by_class)), key=lambda label: -summary.by_class[label].train)
-    if len(order) > CLASSES:
-        order = [*order[: CLASSES // 2], *order[-CLASSES // 2 :]]
-    # Training rows sorted by class; those of class i are by_label[starts[i] : starts[i + 1]].
+    labels = sorted(range(len(summary.by_class)), key=lambda label: -summary.by_class[label].train)
+    if len(labels) > CLASSES:
+        labels = [*labels[: CLASSES // 2], *labels[-CLASSES // 2 :]]
     training = split.indices("train")
-    by_label = training[np.argsort(split.labels[training], kind="stable")]
-    starts = np.searchsorted(split.labels[by_label], np.arange(len(summary.by_class) + 1))
     return [
         ShownClass(
             name=class_name(summary.class_labels or {}, summary.by_class[label].label),
             counts=f"{summary.by_class[label].train:,} for training",
-            pictures=_pictures(split, by_label[starts[label] : starts[label + 1]].tolist()),
+            pictures=_pictures(split, training[split.labels[training] == label]),
         )
-        for label in order
+        for label in labels
     ]
 
 
-def _pictures(split: Split, rows: list[int]) -> list[tuple[str, str]]:
-    """Up to `PER_CLASS` pictures at even steps through rows of the split, as (data URL, id).
+def _pictures(split: Split, rows: NDArray[np.int64]) -> list[ShownPicture]:
+    """Up to `PER_CLASS` pictures at even steps through (n,) rows of the split.
 
     A picture that cannot be read is left out.
     """
+    steps = np.linspace(0, len(rows) - 1, min(PER_CLASS, len(rows))).astype(int)
     pictures = []
-    for place in np.linspace(0, len(rows) - 1, min(PER_CLASS, len(rows))).astype(int).tolist():
-        try:
-            url = data_url(split.picture(rows[place]), SIDE, "JPEG")
-        except DataError:
-            continue
-        pictures.append((url, str(split.ids(np.array([rows[place]]))[0])))
+    for row in rows[steps].tolist():
+        with suppress(DataError):
+            url = data_url(split.picture(row), SIDE, "JPEG")
+            pictures.append(ShownPicture(url, str(split.ids(np.array([row]))[0])))
     return pictures

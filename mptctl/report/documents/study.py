@@ -34,9 +34,9 @@ def study_document(report: StudyReport) -> Document:
 
     A terminal shows the errors of failed runs first; a page shows a table of all runs last.
     """
-    document = Document([], title=report.study)
+    result = Document([], title=report.study)
     if report.comparison is not None:
-        document = comparison_document(report.comparison)
+        result = comparison_document(report.comparison)
     failed = [
         Note(f"{row.seed}/{row.run}: {row.status}: {row.error}", whole=True, media=ON_SCREEN)
         for row in report.runs
@@ -45,10 +45,10 @@ def study_document(report: StudyReport) -> Document:
     done = sum(row.status == "done" for row in report.runs)
     progress = f"{done:,} of {len(report.runs):,} runs are done, in {duration(report.seconds)} of this call."
     return replace(
-        document,
-        parts=[*failed, *document.parts, Note(progress, media=ON_PAGE), _runs_table(report)],
+        result,
+        parts=[*failed, *result.parts, Note(progress, media=ON_PAGE), _runs_table(report)],
         subject=f"study {report.study}, seeds {', '.join(map(str, report.seeds))}",
-        state="failed" if report.failed else document.state,
+        state="failed" if report.failed else result.state,
     )
 
 
@@ -121,8 +121,9 @@ def board_view(board: Board, console: Console) -> Group:
 
 def _time_left(progress: RunProgress) -> str:
     """The time that a running run still takes; empty where that is not known."""
-    is_known = progress.status == "running" and progress.seconds_left is not None
-    return duration(progress.seconds_left or 0.0) if is_known else ""
+    if progress.status != "running" or progress.seconds_left is None:
+        return ""
+    return duration(progress.seconds_left)
 
 
 def summary(board: Board) -> str:
@@ -152,13 +153,8 @@ def plan_document(plan: StudyDryRun) -> Document:
         f"together about {duration(plan.seconds)} of training (from three steps of each kind on random "
         f"tensors, nothing else computing, pictures at hand)"
     )
-    return Document(
-        [
-            Note(f"{plan.study}: {plan.description}", whole=True),
-            table,
-            Note(total, whole=True),
-        ]
-    )
+    head = Note(f"{plan.study}: {plan.description}", whole=True)
+    return Document([head, table, Note(total, whole=True)])
 
 
 def _states(board: Board) -> list[JobState]:

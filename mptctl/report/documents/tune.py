@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
 from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Table, notes
@@ -71,10 +72,7 @@ def _drawings(report: TuneReport) -> list[Drawing]:
     over_k = "NFR and error on all classes over k, of the best trial of each k, with 95 % intervals."
     against = "NFR against error of every whole trial; the line joins those that no other one beats."
     drawings = [Drawing("over-k", over_k, draw_over_k(report))] if searches_k(report) else []
-    return [
-        *drawings,
-        Drawing("against", against, draw_against_error(report)),
-    ]
+    return [*drawings, Drawing("against", against, draw_against_error(report))]
 
 
 def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | None = None) -> list[Path]:
@@ -112,18 +110,24 @@ def sentences(report: TuneReport) -> list[str]:
         f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
     )
     if report.choice is None:
-        lines.append(f"No choice: no whole trial {_condition(report)}.")
-    else:
-        chosen = report.trial(report.choice)
-        assert chosen.val_nfr is not None
-        assert chosen.val_error is not None
-        flips = f"{format_count(chosen.val_nfr)}; {_interval_of_choice(chosen, report)}"
-        error = f"{percent(chosen.val_error.value)} ({format_count(chosen.val_error)})"
-        near = near_least_of_trials(report.trials, report.budget)
-        if near is not None:
-            lines.append(f"Warning: {near}.")
-        lines.append(f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({flips}), error {error}.")
-    return lines
+        return [*lines, f"No choice: no whole trial {_condition(report)}."]
+    near = near_least_of_trials(report.trials, report.budget)
+    if near is not None:
+        lines.append(f"Warning: {near}.")
+    return [*lines, _choice_sentence(report.trial(report.choice), report)]
+
+
+def _choice_sentence(chosen: Trial, report: TuneReport) -> str:
+    """A sentence on the chosen trial, with its rates, which a chosen trial always has."""
+    nfr = chosen.val_nfr
+    error = chosen.val_error
+    assert nfr is not None
+    assert error is not None
+    interval = _interval_of_choice(chosen, nfr, report)
+    return (
+        f"Choice: {chosen.name}, NFR {percent(nfr.value)} ({format_count(nfr)}; {interval}), "
+        f"error {percent(error.value)} ({format_count(error)})."
+    )
 
 
 def _condition(report: TuneReport) -> str:
@@ -162,7 +166,7 @@ def _limit_sentence(report: TuneReport) -> str:
     )
 
 
-def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
+def _interval_of_choice(chosen: Trial, nfr: Rate, report: TuneReport) -> str:
     """The interval of the chosen trial's NFR, in words; with a budget its upper bound.
 
     A trial chosen for its NFR needs a wider interval than one that was not chosen. Intervals at the level
@@ -172,8 +176,7 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
     if chosen.nfr_at_most is not None:
         return f"at most {percent(chosen.nfr_at_most)}"
     trials = sum(trial.val_nfr is not None for trial in report.trials)
-    nfr = chosen.val_nfr
-    interval = None if nfr is None else exact_interval_if_any(nfr.count, int(nfr.of), 1 - 0.05 / trials)
+    interval = exact_interval_if_any(nfr.count, int(nfr.of), 1 - 0.05 / trials)
     among = f" for a choice among {trials}" if trials > 1 else ""
     return f"95 % interval {format_interval(interval)}{among}"
 
@@ -189,8 +192,7 @@ def _mark(trial: Trial, report: TuneReport) -> str:
 
 def _states(report: TuneReport) -> list[JobState]:
     return [
-        JobState(trial.name, trial.status, trial.restarts, _log_line(trial, report))
-        for trial in report.trials
+        JobState(each.name, each.status, each.restarts, _log_line(each, report)) for each in report.trials
     ]
 
 

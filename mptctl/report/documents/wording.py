@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate.history import verdict_of
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.pairing.sanity import IDENTICAL
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
-from mptctl.report.media.document import State
-from mptctl.report.media.numbers import format_interval, of_count, p_value, percent, points
+from mptctl.report.media.numbers import counted, format_interval, of_count, p_value, percent, points
 
 # Limits of each verdict that the verdict line names; the sentences and the JSON have the others.
 NAMED = 4
 # Limits, waivers and renamed classes with a sentence of their own.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The head of a report.
-
-    Attributes:
-        state: of the gate; ``ungated`` where no limit is set.
-        title: the state and its limits; without a limit the NFR.
-        sentences: the reasons, the most important first.
-    """
-
-    state: State
-    title: str
-    sentences: tuple[str, ...]
 
 
 def slices_sentence(report: FlipReport) -> str:
@@ -43,48 +28,45 @@ def slices_sentence(report: FlipReport) -> str:
     if not report.slices and not small:
         return ""
     worse = sum(row.worse for row in report.slices)
-    worse_are = {0: "none is", 1: "1 is"}.get(worse, f"{worse:,} are")
-    unranked = (
-        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked" if small else ""
-    )
-    return f"Of {len(report.slices):,} slices {worse_are} worse than the rest (q < 0.05){unranked}."
+    worse_are = f"{worse:,} {'is' if worse == 1 else 'are'}" if worse else "none is"
+    sentence = f"Of {len(report.slices):,} slices {worse_are} worse than the rest (q < 0.05)"
+    if small:
+        sentence += f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked"
+    return f"{sentence}."
 
 
-def verdict(report: FlipReport) -> Verdict:
-    """The head of a report: whether the new model may be released, and why."""
-    gate, state = report.gate, gate_state(report.gate)
-    flips = report.rates.nfr
-    sentences = (
+def verdict_sentences(report: FlipReport) -> list[str]:
+    """Sentences on whether the new model may be released, the most important first."""
+    return [
         *_doubt_sentences(report),
-        *check_sentences(gate.checks),
-        *waiver_sentences(gate.waivers),
-        f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right "
-        f"{'is' if flips.count == 1 else 'are'} wrong now: NFR {percent(flips.value)} (95 % interval "
-        f"{format_interval(flips.ci95)}).",
+        *check_sentences(report.gate.checks),
+        *waiver_sentences(report.gate.waivers),
+        _nfr_sentence(report.rates.nfr),
         *further_sentences(report),
+    ]
+
+
+def verdict_title(report: FlipReport) -> str:
+    """The verdict, and the limits that decided it; without a limit the NFR."""
+    gate = report.gate
+    if gate.checks:
+        decisive = _limit_groups(gate.checks, in_title=True)[0]
+        return f"{verdict_of(gate).capitalize()}{_waivers_words(gate)}: {decisive}"
+    return "OLD and NEW are the same model" if report.identical else f"NFR {percent(report.nfr)}"
+
+
+def _nfr_sentence(nfr: Rate) -> str:
+    """A sentence on the negative flips and their rate."""
+    return (
+        f"Of {nfr.of:,} test samples of old classes, {nfr.count:,} that the old model got right "
+        f"{'is' if nfr.count == 1 else 'are'} wrong now: NFR {percent(nfr.value)} (95 % interval "
+        f"{format_interval(nfr.ci95)})."
     )
-    if state == "ungated":
-        title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
-    else:
-        limits = _limit_groups(report, in_title=True)
-        title_limits = limits if state == "passed" else limits[:1]
-        title = f"{_state_words(report).capitalize()}: {'; '.join(title_limits)}"
-    return Verdict(state, title, sentences)
 
 
-def gate_state(gate: Gate) -> State:
-    """The state of the gate."""
-    if not gate.checks:
-        return "ungated"
-    if gate.passed:
-        return "passed"
-    return "undecided" if gate.answer == "undecided" else "failed"
-
-
-def _state_words(report: FlipReport, write: Callable[[str], str] = str) -> str:
-    """The state of the gate, as `write` writes it, and whether it passed with waivers alone."""
-    with_waivers = report.gate.passed and report.gate.with_waivers
-    return write(gate_state(report.gate)) + (" with waivers" if with_waivers else "")
+def _waivers_words(gate: Gate) -> str:
+    """Words for a gate that passed with waivers alone; empty for others."""
+    return " with waivers" if gate.passed and gate.with_waivers else ""
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
@@ -103,13 +85,14 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
 
 def _samples_sentence(check: GateCheck, looks: Looks) -> str:
     """A sentence on how many more samples would decide an undecided limit, if any number would."""
-    kind, _, slice_name = check.name.partition(" of ")
-    limit, samples_of = (check.name, f" of {slice_name}") if slice_name else (f"--{kind}", " of old classes")
+    slice_name = check.name.partition(" of ")[2]
+    limit = check.name if slice_name else f"--{check.name}"
+    samples = f"samples of {slice_name or 'old classes'}"
     if looks == "any":
-        return f"Add samples{samples_of}, and ask again: {limit} keeps its level."
+        return f"Add {samples}, and ask again: {limit} keeps its level."
     if check.more_samples is None:
         return f"No number of samples within reach would settle {limit} at this rate."
-    return f"About {check.more_samples:,} more samples{samples_of} would settle {limit} at this rate."
+    return f"About {check.more_samples:,} more {samples} would settle {limit} at this rate."
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:
@@ -169,7 +152,7 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     Waivers that have expired or were exceeded have none.
     """
     sentences = [
-        f"Waived: {row.flips:,} {'flip' if row.flips == 1 else 'flips'} of {shown(row.name)} "
+        f"Waived: {counted(row.flips, 'flip', 'flips')} of {shown(row.name)} "
         f"({shown(row.reason)}; {shown(row.owner)}, until {row.expires})."
         for row in waivers
         if row.flips and not (row.expired or row.exceeded)
@@ -184,38 +167,28 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
 def verdict_line(report: FlipReport) -> str:
     """The verdict and its limits in one line; without a limit the line gives the NFR."""
     gate = report.gate
-    if not gate.checks:
-        nfr = report.rates.nfr
-        nfr_words = (
-            f"NFR {percent(nfr.value)}  ({of_count(nfr)}, 95 % interval {format_interval(nfr.ci95)[:-2]})"
-        )
-        return f"OLD and NEW are the same model: {nfr_words}" if report.identical else nfr_words
-    return f"{_state_words(report, str.upper)}  {'; '.join(_limit_groups(report))}"
+    if gate.checks:
+        limits = "; ".join(_limit_groups(gate.checks))
+        return f"{verdict_of(gate).upper()}{_waivers_words(gate)}  {limits}"
+    nfr = report.rates.nfr
+    words = f"NFR {percent(nfr.value)}  ({of_count(nfr)}, 95 % interval {format_interval(nfr.ci95)[:-2]})"
+    return f"OLD and NEW are the same model: {words}" if report.identical else words
 
 
-def _limit_groups(report: FlipReport, *, in_title: bool = False) -> list[str]:
+def _limit_groups(all_checks: Sequence[GateCheck], *, in_title: bool = False) -> list[str]:
     """The limits in words, a text for each verdict of limits; first those that decided the gate.
 
     Args:
-        report: with at least one limit.
-        in_title: leave out counts and intervals.
+        all_checks: of the gate.
+        in_title: leave out counts and intervals, which stand in brackets.
     """
-    failed, undecided, kept = (
-        [check for check in report.gate.checks if check.answer == answer]
-        for answer in ("fail", "undecided", "pass")
-    )
-    groups = {
-        "passed": [("", kept)],
-        "undecided": [("", undecided), ("kept: ", kept)],
-        "failed": [("", failed), ("undecided: ", undecided), ("kept: ", kept)],
-    }[gate_state(report.gate)]
-    return [
-        prefix + some([_brief(check, in_title) for check in checks], NAMED, "; ")
-        for prefix, checks in groups
-        if checks
-    ]
-
-
-def _brief(check: GateCheck, in_title: bool) -> str:
-    """A limit in few words; in a title without what stands in brackets."""
-    return check.brief.partition("  (")[0] if in_title else check.brief
+    groups: list[str] = []
+    for answer, words in (("fail", "failed"), ("undecided", "undecided"), ("pass", "kept")):
+        checks = [check.brief for check in all_checks if check.answer == answer]
+        if in_title:
+            checks = [brief.partition("  (")[0] for brief in checks]
+        if checks:
+            # The verdict of the gate stands before the first group and names it.
+            prefix = f"{words}: " if groups else ""
+            groups.append(prefix + some(checks, NAMED, "; "))
+    return groups

@@ -28,10 +28,10 @@ def draw_sheet(pictures: NDArray[np.uint8], captions: Sequence[str]) -> Figure:
     with style():
         most_lines = max(caption.count("\n") for caption in captions) + 1
         figure = Figure(figsize=(columns * SIDE, rows * (SIDE + 0.07 + 0.13 * most_lines)))
-        places = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes in places:
+        cells = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes in cells:
             axes.set_axis_off()
-        for axes, picture, caption in zip(places, pictures, captions, strict=False):
+        for axes, picture, caption in zip(cells, pictures, captions, strict=False):
             axes.imshow(picture, interpolation="nearest")
             lines_shown = [shorten(line, LETTERS) for line in caption.split("\n")]
             axes.set_title("\n".join(lines_shown), fontsize=7)

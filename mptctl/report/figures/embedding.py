@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from mptctl.inference.embedding import Embedding
 from mptctl.report.media.numbers import percent
@@ -38,10 +39,10 @@ def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
     columns = math.ceil(len(embeddings) / rows)  # four panels are two rows of two
     with style():
         figure = Figure(figsize=(columns * PANEL + LEGEND_WIDTH, rows * (PANEL + 0.3)))
-        places = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, (name, embedding) in zip(places, embeddings.items(), strict=False):
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (name, embedding) in zip(panels, embeddings.items(), strict=False):
             _draw_panel(axes, name, embedding)
-        for axes in places[len(embeddings) :]:
+        for axes in panels[len(embeddings) :]:
             axes.remove()
         _add_legend(figure, next(iter(embeddings.values())))
     return figure
@@ -58,11 +59,29 @@ def class_colours(num_classes: int) -> list[str]:
 def _draw_panel(axes: Axes, name: str, embedding: Embedding) -> None:
     """Draw the regions of classes, the border between old and new classes, and the pictures' features."""
     colours = np.array([to_rgb(colour) for colour in class_colours(len(embedding.class_names))])
-    low, high = embedding.points.min(axis=0), embedding.points.max(axis=0)
+    _draw_regions(axes, embedding, colours)
+    _draw_points(axes, embedding, colours)
+    known = f"{len(embedding.columns)} classes, error {percent(embedding.error)}"
+    axes.set_title(f"{name}\n{known}", fontsize=9)
+    axes.set(xticks=[], yticks=[])
+    axes.grid(visible=False)
+
+
+def _draw_regions(axes: Axes, embedding: Embedding, colours: NDArray[np.float64]) -> None:
+    """Draw the plane around all points, each cell in the tint of its class, and the border of new classes.
+
+    Args:
+        axes: to draw in, which then show this plane.
+        embedding: the points and their classifier.
+        colours: (C, 3) of the classes, 0 to 1.
+    """
+    low = embedding.points.min(axis=0)
+    high = embedding.points.max(axis=0)
     # A square with a margin of 5 %, so that distances are the same both ways; of side 2 if all points agree.
     half_side = 1.05 * float((high - low).max()) / 2 or 1.0
     middle = (low + high) / 2
-    x, y = (np.linspace(centre - half_side, centre + half_side, GRID) for centre in middle)
+    x = np.linspace(middle[0] - half_side, middle[0] + half_side, GRID)
+    y = np.linspace(middle[1] - half_side, middle[1] + half_side, GRID)
     plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     class_of_cell = embedding.predict(plane).reshape(GRID, GRID)
     axes.imshow(
@@ -75,10 +94,15 @@ def _draw_panel(axes: Axes, name: str, embedding: Embedding) -> None:
     is_new = class_of_cell >= embedding.num_old
     if is_new.any() and not is_new.all():
         axes.contour(x, y, is_new, levels=[0.5], colors=INK, linewidths=0.8, zorder=1)
-    for marker, is_new_group in zip(MARKS.values(), (False, True), strict=True):
-        members = np.flatnonzero((embedding.labels >= embedding.num_old) == is_new_group)
+    axes.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+
+
+def _draw_points(axes: Axes, embedding: Embedding, colours: NDArray[np.float64]) -> None:
+    """Draw the pictures' features, with another marker for old than for new classes."""
+    is_new = embedding.labels >= embedding.num_old
+    for marker, is_member in zip(MARKS.values(), (~is_new, is_new), strict=True):
         # Shuffled, so that no class hides the one before it.
-        members = np.random.default_rng(0).permutation(members)
+        members = np.random.default_rng(0).permutation(np.flatnonzero(is_member))
         axes.scatter(
             embedding.points[members, 0],
             embedding.points[members, 1],
@@ -90,27 +114,24 @@ def _draw_panel(axes: Axes, name: str, embedding: Embedding) -> None:
             zorder=2,
             rasterized=len(embedding.points) > MOST_VECTORS,
         )
-    known = f"{len(embedding.columns)} classes, error {percent(embedding.error)}"
-    axes.set_title(f"{name}\n{known}", fontsize=9)
-    axes.set(xticks=[], yticks=[], xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
-    axes.grid(visible=False)
 
 
 def _add_legend(figure: Figure, embedding: Embedding) -> None:
     """Explain the markers, and the colours of at most `MOST_NAMED` classes, on the right of the figure."""
     names = embedding.class_names
-    colours = class_colours(len(names)) if len(names) <= MOST_NAMED else []
-    handles = []
-    groups = (range(embedding.num_old), range(embedding.num_old, len(names)))
+    coloured = list(zip(names, class_colours(len(names)), strict=True))
+    handles: list[Line2D] = []
+    groups = (coloured[: embedding.num_old], coloured[embedding.num_old :])
     for (title, marker), classes in zip(MARKS.items(), groups, strict=True):
-        if not len(classes):
-            continue
-        handles.append(Line2D([], [], color=INK, marker=marker, linestyle="", markersize=4, label=title))
-        handles += [
-            Line2D([], [], color=colours[i], marker=marker, linestyle="", markersize=4, label=names[i])
-            for i in classes
-            if colours
-        ]
+        if classes:
+            handles.append(_marker(title, INK, marker))
+        if len(names) <= MOST_NAMED:
+            handles += [_marker(name, colour, marker) for name, colour in classes]
     if embedding.num_old < len(names):
         handles.append(Line2D([], [], color=INK, linewidth=0.8, label="border of the two"))
     figure.legend(handles=handles, loc="outside right center", alignment="left")
+
+
+def _marker(label: str, colour: str, marker: str) -> Line2D:
+    """A marker without a line, for the legend."""
+    return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=4, label=label)

@@ -36,12 +36,13 @@ def _draw_accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
     base = [100 * run.base_accuracy for run in runs]
     axes.plot(margins, base, color=OLD, marker="o", linewidth=1.2, label="base classes")
     for colour, mark, shot in zip((NEW, LOST), ("^", "s"), SHOTS, strict=True):
-        scores = [(run.margin, run.novel_accuracy[shot]) for run in runs if shot in run.novel_accuracy]
+        measured = [run for run in runs if shot in run.novel_accuracy]
+        scores = [run.novel_accuracy[shot] for run in measured]
         if scores:
             axes.errorbar(
-                [margin for margin, _ in scores],
-                [100 * score.accuracy for _, score in scores],
-                [100 * (score.ci95 or 0.0) for _, score in scores],
+                [run.margin for run in measured],
+                [100 * score.accuracy for score in scores],
+                [100 * (score.ci95 or 0.0) for score in scores],
                 color=colour, marker=mark, linewidth=1.2, label=f"novel, {shot} shot",
             )  # fmt: skip
     axes.set_ylim(bottom=0)
@@ -50,13 +51,12 @@ def _draw_accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
 
 def _draw_separation(axes: Axes, runs: Sequence[Discriminability]) -> None:
     """Draw the variance between classes over that within; runs without a ratio are left out."""
-    for label, color, mark, spreads in (
-        ("base classes", OLD, "o", [(run.margin, run.base) for run in runs]),
-        ("novel classes", NEW, "^", [(run.margin, run.novel) for run in runs]),
-    ):
-        points = [(margin, spread.ratio) for margin, spread in spreads if spread and spread.ratio is not None]
-        if points:
-            margins, ratios = zip(*points, strict=True)
-            axes.plot(margins, ratios, color=color, marker=mark, linewidth=1.2, label=label)
+    for group, colour, mark in (("base", OLD, "o"), ("novel", NEW, "^")):
+        # A run may have no spread of a group, or one without a ratio.
+        defined = [run for run in runs if getattr(getattr(run, group), "ratio", None) is not None]
+        if defined:
+            margins = [run.margin for run in defined]
+            ratios = [getattr(run, group).ratio for run in defined]
+            axes.plot(margins, ratios, color=colour, marker=mark, linewidth=1.2, label=f"{group} classes")
     axes.set_ylim(bottom=0)
     axes.legend()

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import Bin
+from mptctl.report.media.document import Drawing
 from mptctl.report.media.svg import INK, LOST, SIZE, style
 
 CAPTION = (
@@ -55,10 +56,16 @@ def draw_reliability(panels: list[Panel]) -> Figure:
     return figure
 
 
+def reliability_drawings(panels: list[Panel]) -> list[Drawing]:
+    """The figure of a page with these diagrams; no figure without any."""
+    return [Drawing("reliability", CAPTION, draw_reliability(panels))] if panels else []
+
+
 def _draw_accuracies(axes: Axes, panel: Panel) -> None:
     """Draw accuracy as bars, confidence as lines and the gap between them; bins of few samples hollow."""
     filled = [each for each in panel.bins if each.n]
-    middle, width = _bar_places(filled)
+    middle = _middles(filled)
+    width = _bar_widths(filled)
     accuracy = np.array([each.accuracy for each in filled], dtype=np.float64)
     confidence = np.array([each.confidence for each in filled], dtype=np.float64)
     bars = axes.bar(middle, accuracy, width, color=panel.colour, alpha=0.6)
@@ -75,13 +82,13 @@ def _draw_accuracies(axes: Axes, panel: Panel) -> None:
 
 def _draw_counts(axes: Axes, panel: Panel) -> None:
     """Draw the number of samples in each bin, above its bar also in digits."""
-    middle, width = _bar_places(panel.bins)
-    axes.bar(middle, [each.n for each in panel.bins], width, color=panel.colour, alpha=0.6)
-    for place, each in zip(middle, panel.bins, strict=True):
+    middle = _middles(panel.bins)
+    axes.bar(middle, [each.n for each in panel.bins], _bar_widths(panel.bins), color=panel.colour, alpha=0.6)
+    for x, each in zip(middle, panel.bins, strict=True):
         if each.n:
             axes.annotate(
                 f"{each.n:,}",
-                (place, each.n),
+                (x, each.n),
                 xytext=(0, 2),
                 textcoords="offset points",
                 ha="center",
@@ -95,7 +102,11 @@ def _draw_counts(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="x", visible=False)
 
 
-def _bar_places(bins: list[Bin]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The middle and the width of each bin's bar, as confidence; the bar takes 90 % of the bin."""
-    low, high = np.array([each.low for each in bins]), np.array([each.high for each in bins])
-    return (low + high) / 2, 0.9 * (high - low)
+def _middles(bins: list[Bin]) -> NDArray[np.float64]:
+    """The middle of each bin, as confidence."""
+    return np.array([(each.low + each.high) / 2 for each in bins])
+
+
+def _bar_widths(bins: list[Bin]) -> NDArray[np.float64]:
+    """The width of each bin's bar, as confidence: 90 % of the bin."""
+    return np.array([0.9 * (each.high - each.low) for each in bins])

@@ -44,14 +44,15 @@ def _draw_row(axes: Axes, row: ComparisonRow, colour: str, marker: str) -> None:
     if row.er_all.mean is None or row.nfr.mean is None:
         return
     fill = "none" if row.method == BIAS_ROW else colour
-    x, y = 100 * row.er_all.mean, 100 * row.nfr.mean
+    x = 100 * row.er_all.mean
+    y = 100 * row.nfr.mean
     seeds = [
         (100 * error, 100 * nfr)
         for error, nfr in zip(row.er_all.values, row.nfr.values, strict=True)
         if error is not None and nfr is not None
     ]
-    for seed in seeds:
-        axes.plot([x, seed[0]], [y, seed[1]], color=colour, linewidth=0.6, alpha=0.6)
+    for error, nfr in seeds:
+        axes.plot([x, error], [y, nfr], color=colour, linewidth=0.6, alpha=0.6)
     draw = partial(axes.scatter, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False)
     draw([error for error, _ in seeds], [nfr for _, nfr in seeds], s=SEED_AREA, zorder=4)
     # Small marks lie above large ones, so that none is hidden.

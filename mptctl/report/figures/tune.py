@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
@@ -16,6 +17,7 @@ from mptctl.tune.tune_report import Trial, TuneReport
 # Of the methods of a search in the order of their trials: at most two, MPT with each distance.
 COLOURS = (NEW, LOST)
 MARKS = ("o", "s")
+LIMIT_LINE: dict[str, Any] = {"color": OLD, "linewidth": 1, "linestyle": "--"}
 # More labels beside points than this would lie over each other.
 MOST_LABELS = 16
 
@@ -68,29 +70,23 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
 
     A curve has the best trial of each k; there are several where other settings were searched too.
     """
-    best: dict[tuple[str, float], Trial] = {}
-    ranks = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
-    for trial in measured_trials(report):
-        method_and_k = (str(trial.settings[METHOD]), float(trial.settings[K]))
-        if method_and_k not in best or ranks[trial.name] < ranks[best[method_and_k].name]:
-            best[method_and_k] = trial
-    ks = sorted({k for _, k in best})
+    ranked = sorted(measured_trials(report), key=lambda trial: _rank(trial, report))
+    ks = sorted({_k(trial) for trial in ranked})
     methods = _methods(report)
     above, below = figure.subplots(2, 1, sharex=True)
     for i, method in enumerate(methods):
-        trials = [best[method, k] for k in ks if (method, k) in best]
+        of_method = [trial for trial in ranked if trial.settings[METHOD] == method]
+        best = [next((trial for trial in of_method if _k(trial) == k), None) for k in ks]
+        trials = [trial for trial in best if trial is not None]
         # Curves are shifted sideways, so that their whiskers stand beside each other.
         shift = 0.12 * (i - (len(methods) - 1) / 2)
-        places = [ks.index(float(trial.settings[K])) + shift for trial in trials]
-        for axes, rates in (
-            (above, [trial.val_nfr for trial in trials]),
-            (below, [trial.val_error for trial in trials]),
-        ):
-            _draw_curve(axes, places, rates, COLOURS[i], MARKS[i], method)
+        x = [ks.index(_k(trial)) + shift for trial in trials]
+        _draw_curve(above, x, [trial.val_nfr for trial in trials], COLOURS[i], MARKS[i], method)
+        _draw_curve(below, x, [trial.val_error for trial in trials], COLOURS[i], MARKS[i], method)
     if report.max_nfr is not None:
-        above.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
+        above.axhline(100 * report.max_nfr, label="budget", **LIMIT_LINE)
     elif report.error_bound is not None:
-        below.axhline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
+        below.axhline(100 * report.error_bound, label="limit", **LIMIT_LINE)
     below.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
     below.set_xlabel("k, added to the new classes' logits in training")
     above.set_ylabel("NFR, %")
@@ -101,22 +97,22 @@ def _draw_over_k(figure: FigureBase, report: TuneReport) -> None:
 
 
 def _draw_curve(
-    axes: Axes, places: Sequence[float], rates: Sequence[Rate | None], colour: str, mark: str, label: str
+    axes: Axes, x: Sequence[float], rates: Sequence[Rate | None], colour: str, mark: str, label: str
 ) -> None:
     """Draw rates in percent, joined by a line, with their 95 % intervals as whiskers.
 
     Args:
         axes: to draw in.
-        places: n places on the x axis.
-        rates: n rates; one without a value leaves its place empty.
+        x: n positions on the x axis.
+        rates: n rates; one without a value leaves its position empty.
         colour, mark, label: of the curve.
     """
     values = [_percent(rate) for rate in rates]
-    ends = [(0.0, 0.0) if rate is None or rate.ci95 is None else rate.ci95 for rate in rates]
-    low = [max(0.0, value - 100 * end[0]) for value, end in zip(values, ends, strict=True)]
-    high = [max(0.0, 100 * end[1] - value) for value, end in zip(values, ends, strict=True)]
+    intervals = [(0.0, 0.0) if rate is None or rate.ci95 is None else rate.ci95 for rate in rates]
+    below = [max(0.0, value - 100 * low) for value, (low, _) in zip(values, intervals, strict=True)]
+    above = [max(0.0, 100 * high - value) for value, (_, high) in zip(values, intervals, strict=True)]
     axes.errorbar(
-        places, values, yerr=[low, high], color=colour, marker=mark, markersize=4,
+        x, values, yerr=[below, above], color=colour, marker=mark, markersize=4,
         linewidth=1.5, elinewidth=0.7, capsize=2, label=label,
     )  # fmt: skip
 
@@ -140,20 +136,22 @@ def _draw_against_error(figure: FigureBase, report: TuneReport) -> None:
             [x], [y], s=110, facecolors="none", edgecolors=FRESH, linewidths=1.8, label="choice", zorder=2
         )
     if report.max_nfr is not None:
-        axes.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
+        axes.axhline(100 * report.max_nfr, label="budget", **LIMIT_LINE)
     elif report.error_bound is not None:
-        axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="limit")
-    if len(trials) <= MOST_LABELS:
-        for trial in trials:
-            text = f"{float(trial.settings[K]):g}" if searches_k(report) else trial.name
-            axes.annotate(
-                text, _point(trial), textcoords="offset points", xytext=(5, 4), fontsize=8, color=INK
-            )
+        axes.axvline(100 * report.error_bound, label="limit", **LIMIT_LINE)
+    for trial in trials if len(trials) <= MOST_LABELS else []:
+        text = f"{_k(trial):g}" if searches_k(report) else trial.name
+        axes.annotate(text, _point(trial), textcoords="offset points", xytext=(5, 4), fontsize=8, color=INK)
     axes.set_xlabel("error on all classes, %")
     axes.set_ylabel("NFR, %")
     low, high = axes.get_ylim()
     axes.set_ylim(min(0.0, low), high + 0.05 * (high - low))  # room for the label of the highest point
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
+
+
+def _k(trial: Trial) -> float:
+    """The k of a trial of a search for k."""
+    return float(trial.settings[K])
 
 
 def _point(trial: Trial) -> tuple[float, float]:
@@ -173,4 +171,6 @@ def _rank(trial: Trial, report: TuneReport) -> tuple[bool, float, float]:
     """
     error, nfr = _point(trial)
     is_over = not trial.within_bound
-    return (is_over, nfr, error) if report.max_nfr is None else (is_over, error, nfr)
+    if report.max_nfr is None:
+        return is_over, nfr, error
+    return is_over, error, nfr

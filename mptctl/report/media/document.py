@@ -98,10 +98,14 @@ class Table(Generic[R]):
 
     def cells(self) -> list[list[Cell]]:
         """The cells of each row."""
-        return [
-            [Cell(cell) if isinstance(cell := column.cell(row), str) else cell for column in self.columns]
-            for row in self.rows
-        ]
+        return [[_as_cell(column.cell(row)) for column in self.columns] for row in self.rows]
+
+    @property
+    def title_and_size(self) -> str:
+        """The title, and how many rows of how many are shown if not all are."""
+        if len(self.rows) >= self.total:
+            return self.title
+        return f"{self.title} ({len(self.rows)} of {self.total:,})"
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,17 @@ class Document:
     def shown_in(self, medium: Medium) -> list[Note | Table[Any]]:
         """The parts that a medium shows."""
         return [part for part in self.parts if medium in part.media]
+
+
+def _as_cell(cell: Cell | str) -> Cell:
+    return Cell(cell) if isinstance(cell, str) else cell
+
+
+def mark_of(*, is_best: bool, is_near: bool) -> str:
+    """The mark of a cell: the best of its column, within noise of the best, or neither."""
+    if is_best:
+        return BEST
+    return NOISE if is_near else ""
 
 
 def notes(texts: Sequence[str], tone: Tone = "", media: frozenset[Medium] = EVERYWHERE) -> list[Note]:

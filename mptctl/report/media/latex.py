@@ -34,8 +34,8 @@ def _table_lines(table: Table[Any]) -> list[str]:
 
     Its caption has the title, the sentence and the legend.
     """
-    texts = (table.title and f"{table.title}.", table.sentence, bold_legend(table.legend))
-    caption = " ".join(text for text in texts if text)
+    title = f"{table.title}." if table.title else ""
+    caption = " ".join(filter(None, (title, table.sentence, bold_legend(table.legend))))
     return [
         "\\begin{table}",
         "\\centering",
@@ -59,8 +59,9 @@ def _cell(column: Column[Any], cell: Cell) -> str:
         text = f"\\textbf{{{text}}}"
     elif cell.mark:
         text += r"$^{\sim}$"
-    notes = "; ".join(note for note in cell.notes if note)
-    return f"{text} ({_signs_in_math(escape_latex(notes))})" if notes and column.notes_in_latex else text
+    if not cell.notes or not column.notes_in_latex:
+        return text
+    return f"{text} ({_signs_in_math(escape_latex('; '.join(cell.notes)))})"
 
 
 def _signs_in_math(text: str) -> str:

@@ -32,28 +32,37 @@ def document_markdown(document: Document) -> str:
     lines: list[str] = []
     for part in document.shown_in("markdown"):
         if isinstance(part, Table):
-            lines += ["", *table_lines(part), ""] if lines else [*table_lines(part), ""]
+            lines += ["", *table_lines(part), ""]
         else:
             lines.append(f"- {escape(part.text, shorten=False)}")
-    return re.sub("\n{3,}", "\n\n", "\n".join([*lines, ""]))
+    text = "\n".join([*lines, ""]).removeprefix("\n")
+    return re.sub("\n{3,}", "\n\n", text)  # one blank line between two tables
 
 
 def table_lines(table: Table[Any]) -> list[str]:
     """The lines of a table: title, sentence, rows and legend, each where there is one."""
-    more = f" ({len(table.rows)} of {table.total:,})" if len(table.rows) < table.total else ""
-    title = escape(table.title + more)
-    head = [f"<details><summary>{title}</summary>", ""] if table.folded else [f"#### {title}", ""]
-    rows = [
-        _line([escape(column.full_title) for column in table.columns]),
-        "|" + "".join("---|" if i == 0 or column.words else "--:|" for i, column in enumerate(table.columns)),
-        *(_line(map(_cell, row)) for row in table.cells()),
-    ]
+    title = escape(table.title_and_size)
+    lines: list[str] = []
+    if table.title:
+        lines += [f"<details><summary>{title}</summary>" if table.folded else f"#### {title}", ""]
+    if table.sentence:
+        lines += [escape(table.sentence, shorten=False), ""]
+    if table.rows:
+        lines += _row_lines(table)
+    if table.legend:
+        lines += ["", escape(bold_legend(table.legend), shorten=False)]
+    if table.folded:
+        lines += ["", "</details>"]
+    return lines
+
+
+def _row_lines(table: Table[Any]) -> list[str]:
+    """The line of titles, that of alignments, and a line for each row."""
+    aligned = ["---" if i == 0 or column.words else "--:" for i, column in enumerate(table.columns)]
     return [
-        *(head if table.title else []),
-        *([escape(table.sentence, shorten=False), ""] if table.sentence else []),
-        *(rows if table.rows else []),
-        *(["", escape(bold_legend(table.legend), shorten=False)] if table.legend else []),
-        *(["", "</details>"] if table.folded else []),
+        _line(escape(column.full_title) for column in table.columns),
+        f"|{'|'.join(aligned)}|",
+        *(_line(map(_cell, row)) for row in table.cells()),
     ]
 
 
@@ -64,9 +73,9 @@ def _line(cells: Iterable[str]) -> str:
 def _cell(cell: Cell) -> str:
     """The text of a cell, bold for the best and for strong and bad tones, with its notes in brackets."""
     text = escape(cell.text)
-    if (cell.mark == BEST or cell.tone in ("bad", "strong")) and text:
+    is_bold = cell.mark == BEST or cell.tone in ("bad", "strong")
+    if is_bold and text:
         text = f"**{text}**"
     else:
         text += escape(cell.mark)
-    notes = "; ".join(note for note in cell.notes if note)
-    return f"{text} ({escape(notes)})" if notes else text
+    return f"{text} ({escape('; '.join(cell.notes))})" if cell.notes else text

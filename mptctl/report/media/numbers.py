@@ -44,6 +44,11 @@ def format_interval(interval: Interval | None, digits: int = 2) -> str:
     return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f} %"
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """A number of things, such as ``1 flip`` or ``2,480 flips``, from the words for one and for several."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
 def format_count(rate: Rate) -> str:
     """Count and denominator of a rate, such as ``2 / 452``; see `_denominator`."""
     return f"{rate.count:,} / {_denominator(rate.of)}"

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -48,8 +47,8 @@ def render_document(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (percent, anchor, script_json, drawn_inline, unbroken)
-    environment.filters |= {each.__name__: each for each in filters}
+    for each in (percent, anchor, script_json, drawn_inline, unbroken):
+        environment.filters[each.__name__] = each
     shown = document.shown_in("page")
     page = environment.get_template(f"{template}.html.j2").render(
         version=__version__,

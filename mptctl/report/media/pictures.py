@@ -32,20 +32,20 @@ def pictures_below(root: Path) -> PictureReader:
     def read(sample: str) -> NDArray[np.uint8] | None:
         try:
             path = (base / sample).resolve()
-            if not path.is_relative_to(base) or not path.is_file():
-                return None
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", Image.DecompressionBombWarning
-                )  # MAX_PIXELS is the limit here
-                with Image.open(path) as picture:
-                    if picture.width * picture.height > MAX_PIXELS:
-                        return None
-                    return np.asarray(picture.convert("RGB"))
+            return _read_picture(path) if path.is_relative_to(base) and path.is_file() else None
         except (OSError, ValueError, SyntaxError, RuntimeError, Image.DecompressionBombError):
             return None  # also where the id is no path: with a NUL, or longer than a name may be
 
     return read
+
+
+def _read_picture(path: Path) -> NDArray[np.uint8] | None:
+    """The picture in a file, (H, W, 3); None where it has more than `MAX_PIXELS`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with Image.open(path) as picture:
+            is_too_large = picture.width * picture.height > MAX_PIXELS
+            return None if is_too_large else np.asarray(picture.convert("RGB"))
 
 
 def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PNG") -> str:

@@ -131,7 +131,9 @@ class ChangesLog(Generic[T]):
         states: Callable[[T], Iterable[JobState]],
         summary: Callable[[T], str] | None = None,
     ) -> None:
-        self._console, self._states, self._summary = console, states, summary
+        self._console = console
+        self._states = states
+        self._summary = summary
         self._seen: dict[str, tuple[str, int]] = {}
         self._last = time.monotonic()
 

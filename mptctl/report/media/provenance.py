@@ -62,23 +62,22 @@ def provenance(
 
 def digests_of_models(models: NamedModels) -> dict[str, str]:
     """The digest of each model's checkpoint or predictions file, which is read, by role and name."""
-    return {
-        f"{role}: {model.name}": models.digests[role]
-        if role in models.digests
-        else digest_of_files(model.name)
-        for role, model in models.models.items()
-    }
+    digests = {}
+    for role, model in models.models.items():
+        digests[f"{role}: {model.name}"] = models.digests.get(role) or digest_of_files(model.name)
+    return digests
 
 
 def digests_of_runs(folders: Sequence[str]) -> dict[str, str]:
     """The digest of the checkpoint of each run by folder, as the run's stored test predictions say."""
     from mptctl.studies.answers_file import read_answers
 
-    digests = dict.fromkeys(folders, NOT_READ)
-    for folder in digests:
+    digests = {}
+    for folder in folders:
+        stored = None
         with suppress(CheckpointError):
             stored = read_answers(Path(folder))
-            digests[folder] = NOT_READ if stored is None else stored.head.digest
+        digests[folder] = NOT_READ if stored is None else stored.head.digest
     return digests
 
 

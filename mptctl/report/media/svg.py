@@ -45,18 +45,19 @@ _STYLE = {
 }
 
 
-def inline_svg(name: str, figure: Figure, seen: str) -> str:
+def inline_svg(name: str, figure: Figure, label: str) -> str:
     """Draw a figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...).
 
     Args:
         name: put before all ids in the SVG, so that they differ from those of other figures on the page.
         figure: to draw.
-        seen: what the figure shows, for screen readers.
+        label: what the figure shows, for screen readers.
     """
-    text = io.StringIO()
+    stream = io.StringIO()
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
-        figure.savefig(text, format="svg", transparent=True, metadata=figure_metadata("svg"))
-    svg = text.getvalue()[text.getvalue().index("<svg") :]
+        figure.savefig(stream, format="svg", transparent=True, metadata=figure_metadata("svg"))
+    text = stream.getvalue()
+    svg = text[text.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # Of the opening tag only the view box stays: HTML needs no namespaces, and the page sets the size.
     opening_tag, body = svg.split(">", 1)
@@ -66,8 +67,8 @@ def inline_svg(name: str, figure: Figure, seen: str) -> str:
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for colour, variable in THEMED.items():
         body = body.replace(colour, f"var(--{variable})")
-    label = html.escape(seen)
-    return inert(f'<svg {view_box.group(0) if view_box else ""} role="img" aria-label="{label}">{body}')
+    size = view_box.group(0) if view_box else ""
+    return inert(f'<svg {size} role="img" aria-label="{html.escape(label)}">{body}')
 
 
 def shorten(label: str, letters: int) -> str:
@@ -99,9 +100,10 @@ def save_figure(figure: Figure, path: Path, open_output: OpenOutput = writing) -
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), open_output(path) as stream:
         drawn = io.BytesIO()
         figure.savefig(drawn, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix))
-        # The names in an SVG are text, in which nothing may deceive a reader.
-        is_text = suffix == "svg"
-        stream.write(inert(drawn.getvalue().decode()).encode() if is_text else drawn.getvalue())
+        content = drawn.getvalue()
+        if suffix == "svg":  # its names are text, in which nothing may deceive a reader
+            content = inert(content.decode()).encode()
+        stream.write(content)
 
 
 def figure_metadata(suffix: str) -> dict[str, str | None]:

@@ -30,23 +30,24 @@ def print_document(document: Document, console: Console | None = None) -> None:
     console = console or Console()
     before: Note | Table[Any] | None = None
     for part in document.shown_in("terminal"):
-        # A sentence follows the legend of a table without a blank line, and an empty one is such a line.
-        follows_rows = isinstance(before, Table) and not before.legend
-        if before is not None and (isinstance(part, Table) or (follows_rows and part.text)):
-            console.print()
-        if isinstance(part, Note):
-            _print_note(part, console)
-        else:
+        if isinstance(part, Table):
+            if before is not None:
+                console.print()
             _print_table(part, console)
+        else:
+            # No blank line comes between a legend and a sentence; an empty sentence is a blank line itself.
+            if isinstance(before, Table) and not before.legend and part.text:
+                console.print()
+            _print_note(part, console)
         before = part
 
 
 def _print_table(table: Table[Any], console: Console) -> None:
     """Print the title, the sentence, the rows and the legend of a table, each where there is one."""
-    shown = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
-    for text, style in ((table.title and table.title + shown, "bold"), (table.sentence, "")):
-        if text:
-            console.print(printable_text(text, style), highlight=False)
+    if table.title:
+        console.print(printable_text(table.title_and_size, "bold"), highlight=False)
+    if table.sentence:
+        console.print(printable_text(table.sentence), highlight=False)
     if table.rows:
         if table.whole and not console.is_terminal:
             console = Console(file=console.file, width=ONE_LINE)

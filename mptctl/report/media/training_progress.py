@@ -44,8 +44,10 @@ class ProgressLines(Observer):
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Print the run's name, its steps and the notes, a line each."""
-        self.name, self._began = name, time.monotonic()
-        self._say(f"{name}: {total_steps:,} steps" + (f", from step {step:,}" if step else ""))
+        self.name = name
+        self._began = time.monotonic()
+        from_step = f", from step {step:,}" if step else ""
+        self._say(f"{name}: {total_steps:,} steps{from_step}")
         for note in notes:
             self._say(f"{name}: {note}")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from mptctl.files import write_atomically
 from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.ownership import run_name
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.recipe import Recipe
@@ -31,10 +31,13 @@ def warn(text: str) -> None:
 
 def tracker_entries(folder: Path) -> dict[str, str]:
     """The names of a run's entries by tracker; empty if the run was never logged or the file is damaged."""
-    with suppress(OSError, ValueError):
+    try:
         entries = json.loads((folder / ENTRIES).read_text(encoding="utf-8"))
-        return {str(name): str(entry) for name, entry in entries.items()} if isinstance(entries, dict) else {}
-    return {}
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(entries, dict):
+        return {}
+    return {str(tracker): str(entry) for tracker, entry in entries.items()}
 
 
 def logging_observer(request: RunRequest, names: Sequence[TrackerName]) -> Observer:
@@ -50,20 +53,12 @@ class LoggedRun(Observer):
         observer: of the terminal.
         request: the run.
         names: of the trackers.
-        say: takes warnings.
     """
 
-    def __init__(
-        self,
-        observer: Observer,
-        request: RunRequest,
-        names: Sequence[TrackerName],
-        say: Callable[[str], None] = warn,
-    ) -> None:
+    def __init__(self, observer: Observer, request: RunRequest, names: Sequence[TrackerName]) -> None:
         self.observer = observer
         self.request = request
         self.names = names
-        self._say = say
         self._trackers: list[GuardedTracker] = []
         self._finished = False
 
@@ -74,18 +69,19 @@ class LoggedRun(Observer):
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Open an entry in each tracker and log the recipe; a resumed run goes on with its entries."""
         self.observer.started(name, total_steps, step, notes)
-        request, folder = self.request, RunDir(self.request.folder)
-        entry_names = tracker_entries(folder.path) if request.resume else {}
-        settings = flat_recipe(request.recipe)
-        for tracker in self.names:
-            entry = Entry(_run_name(request), folder.path, request.split.run_root, entry_names.get(tracker))
-            opened = GuardedTracker(tracker, entry, self._say)
-            if opened.known_as is not None:
-                self._remember_entry(tracker, opened.known_as)
+        folder = self.request.folder
+        run_root = self.request.split.run_root
+        settings = flat_recipe(self.request.recipe)
+        earlier_entries = tracker_entries(folder) if self.request.resume else {}
+        for name in self.names:
+            entry = Entry(run_name(folder, run_root), run_root, earlier_entries.get(name))
+            tracker = GuardedTracker(name, entry, warn)
+            if tracker.known_as is not None:
+                self._remember_entry(name, tracker.known_as)
             if entry.known_as is None:
-                opened.do(lambda each: each.settings(settings))
-            opened.attach(folder.recipe)
-            self._trackers.append(opened)
+                tracker.do(lambda each: each.settings(settings))
+            tracker.attach(RunDir(folder).recipe)
+            self._trackers.append(tracker)
 
     def noted(self, note: str) -> None:
         """Pass the note on; it is not logged."""
@@ -139,9 +135,3 @@ def flat_recipe(recipe: Recipe) -> dict[str, object]:
     """The values of a recipe by their keys as ``--set`` names them, such as ``optim.lr``."""
     groups: dict[str, dict[str, object]] = recipe.model_dump(mode="json")
     return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
-
-
-def _run_name(request: RunRequest) -> str:
-    """The path of the run folder below the run root, such as ``ensemble/1``; outside the root its name."""
-    folder, root = request.folder.resolve(), request.split.run_root.resolve()
-    return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name

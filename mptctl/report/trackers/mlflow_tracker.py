@@ -11,7 +11,6 @@ from typing import Any
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
-PACKAGE = "mlflow"
 # Keys that MLflow takes in one call.
 AT_ONCE = 100
 
@@ -30,28 +29,31 @@ class MlflowTracker:
 
         logging.getLogger("mlflow").setLevel(logging.ERROR)
         logging.getLogger("alembic").setLevel(logging.ERROR)
-        self._client_of, self._entities = MlflowClient, entities
+        self._make_client = MlflowClient
+        self._entities = entities
         self._run = ""
-        self._last: Any = None
+        self._newest_call: Any = None
 
     def open(self, entry: Entry) -> str:
         """Begin a run of MLflow, or go on with the one that the entry names, and return its id."""
         server = os.environ.get("MLFLOW_TRACKING_URI")
         root = entry.root.resolve()
-        self._client = self._client_of(server or f"sqlite:///{root / 'mlflow.db'}")
+        self._client = self._make_client(server or f"sqlite:///{root / 'mlflow.db'}")
         if entry.known_as is not None:
             self._client.update_run(entry.known_as, status="RUNNING")
             self._run = entry.known_as
             return self._run
+        files = None if server else (root / "mlflow-files").as_uri()
+        self._run = self._client.create_run(self._experiment_id(files), run_name=entry.name).info.run_id
+        return self._run
+
+    def _experiment_id(self, files: str | None) -> Any:
+        """The id of the experiment; one that is not there is made, with its artifacts below ``files``."""
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
         experiment = self._client.get_experiment_by_name(name)
         if experiment is not None:
-            number = experiment.experiment_id
-        else:
-            place = None if server else (root / "mlflow-files").as_uri()
-            number = self._client.create_experiment(name, artifact_location=place)
-        self._run = self._client.create_run(number, run_name=entry.name).info.run_id
-        return self._run
+            return experiment.experiment_id
+        return self._client.create_experiment(name, artifact_location=files)
 
     def settings(self, values: Mapping[str, object]) -> None:
         """Log the values as params."""
@@ -63,7 +65,7 @@ class MlflowTracker:
         """Log the values as metrics, by MLflow's own queue."""
         now = time.time_ns() // 1_000_000
         metrics = [self._entities.Metric(key, value, now, step) for key, value in values.items()]
-        self._last = self._client.log_batch(self._run, metrics=metrics, synchronous=False)
+        self._newest_call = self._client.log_batch(self._run, metrics=metrics, synchronous=False)
 
     result = progress
 
@@ -73,8 +75,8 @@ class MlflowTracker:
 
     def close(self, *, finished: bool) -> None:
         """Wait for MLflow's queue, and set the status of the run to FINISHED or KILLED."""
-        if self._last is not None:
-            self._last.wait()
+        if self._newest_call is not None:
+            self._newest_call.wait()
         self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mptctl.machine.facts import require_extra
 from mptctl.names import TrackerName
@@ -21,13 +21,11 @@ class Entry:
 
     Attributes:
         name: title of the entry.
-        folder: of the run.
         root: the run root, where trackers without a server keep their files.
         known_as: the tracker's name of an entry to go on with; None: a new entry.
     """
 
     name: str
-    folder: Path
     root: Path
     known_as: str | None = None
 
@@ -62,16 +60,12 @@ def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
     """
     wanted = list(dict.fromkeys(names or ()))
     for name in wanted:
-        require_extra(_module(name).PACKAGE, name, f"--log {name}")
+        require_extra(name, name, f"--log {name}")
     return wanted
 
 
 def make_tracker(name: TrackerName) -> Tracker:
-    """Make the tracker of a name, which imports its package."""
-    tracker: Tracker = _module(name).TRACKER()
+    """Make the tracker of a name: TRACKER, the class in its module, which imports its package."""
+    module = import_module(f"mptctl.report.trackers.{name}_tracker")
+    tracker: Tracker = module.TRACKER()
     return tracker
-
-
-def _module(name: TrackerName) -> Any:
-    """The module of a tracker, with TRACKER, its class, and PACKAGE, installed by the extra of its name."""
-    return import_module(f"mptctl.report.trackers.{name}_tracker")

@@ -11,7 +11,6 @@ from typing import Any
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
-PACKAGE = "wandb"
 # Values of WANDB_MODE that need no API key.
 OFFLINE = ("offline", "dryrun", "disabled")
 

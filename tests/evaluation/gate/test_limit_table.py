@@ -10,7 +10,7 @@ from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.gate_file import FileLimits
 from mptctl.evaluation.limits import LIMITS, LimitKind, Limits
 from mptctl.evaluation.rates import Rates
-from mptctl.report.documents.wording import verdict, verdict_line
+from mptctl.report.documents.wording import verdict_line, verdict_sentences
 from tests.report.test_verdict_line import counted
 
 
@@ -20,10 +20,8 @@ def test_a_limit_is_checked_said_drafted_and_read_from_a_file(kind: LimitKind, l
     report = counted(20, 8, 10, Limits(**{kind.key: limit}))
     (check,) = report.gate.checks
     assert (check.name, check.passed) == (kind.name, limit == 0.9)
-    assert (
-        verdict(report).sentences[0].startswith(f"{kind.name}: ")
-        or kind.title in verdict(report).sentences[0]
-    )
+    first = verdict_sentences(report)[0]
+    assert first.startswith(f"{kind.name}: ") or kind.title in first
     line = verdict_line(report)
     assert line.startswith("PASSED  " if limit == 0.9 else "FAILED  ")
     if kind.rate:
