@@ -29,6 +29,11 @@ class RowCost(NamedTuple):
     trained: float
     taught: float
 
+    @property
+    def total(self) -> float:
+        """The sum of both."""
+        return self.trained + self.taught
+
 
 def within_cost(study: Study, most: float) -> tuple[Study, str]:
     """Keep the rows of a study within a training cost.
@@ -46,7 +51,9 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
     Raises:
         UsageError: fewer than two rows are left.
     """
-    kept, said, dearer = dict[str, Recipe](), [], []
+    kept: dict[str, Recipe] = {}
+    costs: list[str] = []
+    dearer: list[str] = []
     for row in study.file.updates:
         recipe = study.updates[row.name]
         cost = _cost_of(row, recipe, study)
@@ -55,12 +62,11 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
             cost = _cost_of(row, recipe, study)
         # Without room for another epoch a longer row would be the row of its recipe once more.
         is_as_before = row.longer and recipe.optim.epochs == study.updates[row.name].optim.epochs
-        total = cost.trained + cost.taught
-        if total > most or is_as_before:
+        if cost.total > most or is_as_before:
             dearer.append(row.name)
         else:
             kept[row.name] = recipe
-            said.append(f"{row.name} {total:.2f} ({recipe.optim.epochs} epochs)")
+            costs.append(f"{row.name} {cost.total:.2f} ({recipe.optim.epochs} epochs)")
     without = f"; left out: {', '.join(dearer)}" if dearer else ""
     if len(kept) < 2:
         raise UsageError(
@@ -69,21 +75,25 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
         )
     rows = [row for row in study.file.updates if row.name in kept]
     file = study.file.model_copy(update={"updates": rows})
-    sentence = f"training cost of each row, in plain trainings: {', '.join(said)}{without}"
+    sentence = f"training cost of each row, in plain trainings: {', '.join(costs)}{without}"
     return replace(study, file=file, updates=kept), sentence
 
 
 def _cost_of(row: UpdateRow, recipe: Recipe, study: Study) -> RowCost:
     """The cost of a row, counted as `compare` does, by the operations of the networks."""
-    roles, reference = row_of(row.method).teachers, _count(study.new)
+    roles = row_of(row.method).teachers
+    plain = _count(study.new)
     refs = 0
     if Role.REF in roles or recipe.method.init == "ref":
         refs = (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
-    asked = _count(study.old[OLD]).forward if Role.OLD in roles else 0
-    asked += refs * reference.forward if Role.REF in roles else 0
-    taught_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
-    step = (_count(recipe).training_step + taught_share * asked) / reference.training_step
-    return RowCost(_length(recipe) / _length(study.new) * step, float(refs))
+    asked = 0
+    if Role.OLD in roles:
+        asked += _count(study.old[OLD]).forward
+    if Role.REF in roles:
+        asked += refs * plain.forward
+    asked_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
+    step = (_count(recipe).training_step + asked_share * asked) / plain.training_step
+    return RowCost(trained=_length(recipe) / _length(study.new) * step, taught=float(refs))
 
 
 def _count(recipe: Recipe) -> ModelOperations:

@@ -187,19 +187,7 @@ class StudyFile(Typed):
     def _is_consistent(self) -> StudyFile:
         """Refuse, by ValueError, parts of the file that contradict each other."""
         _refuse_twice("updates", [update.name for update in self.updates])
-        for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
-            for row in rows:
-                if row.seeds is not None and not set(row.seeds) & set(self.seeds):
-                    raise ValueError(
-                        f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
-                    )
-        first = self.seeds[0]
-        for update in self.updates:
-            if update.tune is not None and first not in (update.seeds or self.seeds):
-                raise ValueError(
-                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is "
-                    "tuned"
-                )
+        self._refuse_other_seeds()
         with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if with_ensemble and self.ensemble is None:
             raise ValueError(
@@ -221,6 +209,22 @@ class StudyFile(Typed):
                 "leave old_models out"
             )
         return self
+
+    def _refuse_other_seeds(self) -> None:
+        """Raise ValueError for a row without a seed of the study's, and a tuned one without the first."""
+        for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
+            for row in rows:
+                if row.seeds is not None and not set(row.seeds) & set(self.seeds):
+                    raise ValueError(
+                        f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
+                    )
+        first = self.seeds[0]
+        for update in self.updates:
+            if update.tune is not None and first not in (update.seeds or self.seeds):
+                raise ValueError(
+                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is "
+                    "tuned"
+                )
 
 
 def _refuse_twice(key: str, names: list[str]) -> None:
@@ -270,7 +274,8 @@ def load_study(name_or_file: str) -> Study:
         UsageError: there is no such study, the file is not safe YAML, or a key, method, preset or value is
             not valid.
     """
-    path, where = Path(name_or_file).expanduser(), f"study {name_or_file}"
+    where = f"study {name_or_file}"
+    path = Path(name_or_file).expanduser()
     if not path.is_file():
         path = preset_folder() / "studies" / f"{name_or_file}.yaml"
         if not path.is_file():
@@ -290,8 +295,8 @@ def _with_paths_below(folder: Path, content: dict[Any, Any]) -> dict[Any, Any]:
     split = content.get("split")
     if not isinstance(split, Mapping):
         return content
-    names = {key: read_as(str | None, split.get(key)) for key in ("data_root", "old_classes", "metadata")}
-    paths = {key: name for key, name in names.items() if isinstance(name, str)}
+    stated = {key: read_as(str | None, split.get(key)) for key in ("data_root", "old_classes", "metadata")}
+    paths = {key: path for key, path in stated.items() if isinstance(path, str)}
     source = split.get("source")
     if isinstance(source, str) and "://" not in source:
         is_word = re.fullmatch(r"[\w-]+", source)
@@ -334,7 +339,8 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
             raise UsageError(f"{where}: {update.name}: set: method.init: stands there as init: too; keep one")
         return update.set | {"method.init": update.init}
 
-    plain, new = "no-treatment", file.new.recipe or file.recipe
+    plain = "no-treatment"
+    new = file.new.recipe or file.recipe
     if file.old_models:
         old = {
             model.run: read(f"old model {model.name}", file.recipe, plain, file.set, model.set)
@@ -367,8 +373,8 @@ def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
     try:
         load_recipe(name_or_file, (), {"method.name": method})
     except UsageError as error:
-        place = re.search(r"line \d+, column \d+", str(error))
-        position = "" if place is None else f" ({place[0]})"
+        found = re.search(r"line \d+, column \d+", str(error))
+        position = "" if found is None else f" ({found[0]})"
         raise UsageError(
             f"{where}: is no valid recipe{position}; to see the fault, run mptctl train-ref "
             f"--print-recipe --recipe {name_or_file}"

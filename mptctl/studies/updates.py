@@ -186,7 +186,8 @@ def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
             problem = "holds no finished run" if folder.is_dir() else "no such folder or study"
             raise CheckpointError(f"{folder}: {problem}; name a study, a run root or run folders")
         for run in runs:
-            chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
+            is_named = run == folder
+            chosen[run.resolve()] = chosen.get(run.resolve(), False) or is_named
     return chosen
 
 
