@@ -47,7 +47,9 @@ def print_loader(bench: LoaderBench) -> None:
         [
             (
                 row.name,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
+                f"{row.images_per_s:,.0f}",
+                f"{min(row.runs):,.0f}",
+                f"{max(row.runs):,.0f}",
                 "" if row.workers is None else str(row.workers),
                 row.augment or "",
             )
@@ -96,7 +98,9 @@ def print_step(bench: StepBench) -> None:
             (
                 row.name,
                 row.precision,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, row.slowest, row.fastest)),
+                f"{row.images_per_s:,.0f}",
+                f"{row.slowest:,.0f}",
+                f"{row.fastest:,.0f}",
                 f"{row.ms:.1f}",
             )
             for row in bench.rows
@@ -117,8 +121,8 @@ def print_step(bench: StepBench) -> None:
         }
         for title, ratio in by_title.items():
             if ratio is not None:
-                values = [f"{value:.3f}" for value in (ratio.median, ratio.smallest, ratio.largest)]
-                ratio_rows.append((title, ratios.precision, *values))
+                ends = (f"{ratio.smallest:.3f}", f"{ratio.largest:.3f}")
+                ratio_rows.append((title, ratios.precision, f"{ratio.median:.3f}", *ends))
     if ratio_rows:
         _print_table(
             ("time", "precision", "median", "smallest", "largest"), ratio_rows, words=("time", "precision")

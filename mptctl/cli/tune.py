@@ -45,8 +45,9 @@ def tune_k(asked: TuneSettings) -> None:
     if asked.method is not None:
         row_of(asked.method)  # UsageError if there is none
     axes = _read_axes(asked)
-    sampler = asked.sampler or ("random" if any(axis.range for axis in axes) else "grid")
-    if sampler == "grid" and any(axis.range for axis in axes):
+    has_ranges = any(axis.range for axis in axes)
+    sampler = asked.sampler or ("random" if has_ranges else "grid")
+    if sampler == "grid" and has_ranges:
         raise UsageError("--sampler grid: needs values, as a,b,c; ranges are for random and optuna")
     budget = _choose_budget(asked)
     if asked.trials is not None and sampler == "grid":
@@ -115,7 +116,7 @@ def _choose_budget(asked: TuneSettings) -> Budget:
     """The limit that the chosen trial has to keep: the given one, else `MAX_ER_INCREASE`."""
     refuse_without_budget(asked.max_nfr, asked.confidence)
     given = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
-    return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
+    return given or Budget(max_er_increase=MAX_ER_INCREASE / 100)
 
 
 def _gpus_per_trial(recipe: Recipe) -> float:

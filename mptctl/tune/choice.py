@@ -61,9 +61,11 @@ def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
         return finished[name].errors, finished[name].flips
 
     if budget.max_nfr is None:
-        checked, order = _check_errors(trials, reference, budget), by_flips
+        checked = _check_errors(trials, reference, budget)
+        order = by_flips
     else:
-        checked, order = check_series(trials, budget), by_errors
+        checked = check_series(trials, budget)
+        order = by_errors
     front = [
         name
         for name, counts in finished.items()
