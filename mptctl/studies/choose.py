@@ -299,8 +299,11 @@ def _notes_on(
     """Notes on trainings that take no part in the choice, and on rows that no shift brings to the error."""
     left_out = found - sum(len(group.updates) for group in groups)
     notes = [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
-    reached = [all(way.is_reached for ways in row for way in ways) for row in rows]
-    missed = [group.name for group, is_reached in zip(groups, reached, strict=True) if not is_reached]
+    missed = [
+        group.name
+        for group, row in zip(groups, rows, strict=True)
+        if not all(ways.first.is_reached and ways.second.is_reached for ways in row)
+    ]
     if missed:
         notes.append(
             f"no shift brings {', '.join(missed)} to the error of {target.name} on every half, where the "
@@ -322,15 +325,12 @@ def _commands(group: Group, increase: float) -> list[str]:
     recipe = f"--recipe {shlex.quote(str(run.folder / 'recipe.yaml'))}"
     train = "train-mpt" if method in ("mpt-kl", "mpt-lm") else f"train-baseline {method}"
     refs = sum(teacher != Role.OLD.value for teacher in run.head.work.teachers)
-    if refs == 0:
-        lines = [f"{train} {recipe} --name {name}"]
+    if refs > 1:
+        lines = [f"train-ensemble --size {refs} {recipe}", f"{train} {recipe} --ref ensemble --name {name}"]
     elif refs == 1:
         lines = [f"train-ref {recipe}", f"{train} {recipe} --name {name}"]
     else:
-        lines = [
-            f"train-ensemble --size {refs} {recipe}",
-            f"{train} {recipe} --ref ensemble --name {name}",
-        ]
+        lines = [f"{train} {recipe} --name {name}"]
     if run.head.has_new_classes:
         lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
     return [f"mptctl {line}" for line in lines]

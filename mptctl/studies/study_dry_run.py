@@ -90,12 +90,9 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     runs = list({run.key: run for run in (*tuning, *later)}.values())
     runs_left = sum(standing[run.key] != "done" for run in runs)
     device = choose_device(runs[0].recipe.runtime.device)
+    joins_cluster = request.ray_address is not None
     share = shares(
-        request.parallel,
-        usable_cores(),
-        gpus_for(device),
-        max(1, runs_left),
-        cluster=request.ray_address is not None,
+        request.parallel, usable_cores(), gpus_for(device), max(1, runs_left), cluster=joins_cluster
     )
     sizes = _find_sizes(replace(request, seeds=seeds), splits)
     refuse_untrainable_runs(runs, sizes, device)

@@ -11,12 +11,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.studies.study_file import ENSEMBLE, OLD, REF, TRIALS, Study, UpdateRow
-from mptctl.training.request import (
-    ENSEMBLE_SEED_OFFSET,
-    OLD_SEED_OFFSET,
-    REF_SEED_OFFSET,
-    RunRequest,
-)
+from mptctl.training.request import ENSEMBLE_SEED_OFFSET, OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
 
 
 @dataclass(frozen=True)
