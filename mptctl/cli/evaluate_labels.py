@@ -92,7 +92,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     if asked.markdown == "-":
         typer.echo(labelled_markdown(report), nl=False)
     else:
-        show(report, "labels:labelled_document", as_json=asked.as_json)
+        show(report, labelled_document, as_json=asked.as_json)
     with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
         report.gate.require_passed()
 

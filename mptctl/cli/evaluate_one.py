@@ -29,14 +29,12 @@ def evaluate_one(asked: EvaluateRequest) -> None:
     """
     model = asked.old
     report = asked.report
-    held_out_model = asked.temperature
-    if held_out_model == "fit":
-        held_out_model = model
-        if is_predictions_file(Path(model).expanduser()):
-            raise UsageError(
-                f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
-                "samples with --temperature FILE"
-            )
+    held_out_model = model if asked.temperature == "fit" else asked.temperature
+    if asked.temperature == "fit" and is_predictions_file(Path(model).expanduser()):
+        raise UsageError(
+            f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
+            "samples with --temperature FILE"
+        )
     read = files_read_for([model, held_out_model], asked.run_root)
     Outputs().add_file("--report", report, PAGE).check(read)
     held_out = None
@@ -52,4 +50,4 @@ def evaluate_one(asked: EvaluateRequest) -> None:
             sources = provenance(sys.argv, digests_of_models(loaded))
             stream.write(render_document(calibration_document(result), sources).encode())
         typer.echo(f"wrote {report}", err=True)
-    show(result, "calibration:calibration_document", asked.full, as_json=asked.as_json)
+    show(result, lambda result: calibration_document(result, asked.full), as_json=asked.as_json)

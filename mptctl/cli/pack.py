@@ -51,7 +51,7 @@ def pack_and_show(asked: PackSettings) -> None:
         raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
     for line in report.notes:
         typer.echo(visible(line), err=True)
-    show(report, lambda report: typer.echo("\n".join(map(visible, _describe(report)))), as_json=asked.as_json)
+    show(report, lambda report: "\n".join(map(visible, _describe(report))), as_json=asked.as_json)
 
 
 def _describe(report: PackReport) -> list[str]:

@@ -64,7 +64,9 @@ def split_pictures(asked: SplitSettings) -> None:
     _print_pictures_apart(split, summary)
     if asked.report is not None:
         _write_page(asked.report, split, summary)
-    show(summary, "split:split_document", as_json=asked.as_json)
+    from mptctl.report.documents.split import split_document
+
+    show(summary, split_document, as_json=asked.as_json)
 
 
 def _refuse_running_runs(run_root: Path) -> None:

@@ -291,11 +291,9 @@ def _print_dry_run(inputs: Inputs, request: RunRequest) -> None:
     """Print the plan of a training, as lines or JSON; nothing is written."""
     from mptctl.training.dry_run import dry_run
 
-    show(
-        dry_run(request, inputs.recipe_name),
-        lambda plan: typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"])),
-        as_json=inputs.asked.as_json,
-    )
+    plan = dry_run(request, inputs.recipe_name)
+    lines = [*describe_dry_run(plan), "nothing was written"]
+    show(plan, lambda _: "\n".join(lines), as_json=inputs.asked.as_json)
 
 
 def _train_and_adjust(
@@ -327,7 +325,7 @@ def _train_and_adjust(
     words = [training.then] if training.then else ["evaluate", training.old or DEFAULT_OLD, name]
     if not inputs.asked.as_json:
         typer.echo(next_command(words, inputs.asked.run_root), err=True)
-    show(summary, lambda _: typer.echo(best), as_json=inputs.asked.as_json)
+    show(summary, lambda _: best, as_json=inputs.asked.as_json)
 
 
 def _notes_on_unused_keys(asked: TrainSettings, recipe: Recipe) -> list[str]:

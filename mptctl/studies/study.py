@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -215,14 +214,13 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
     if not waiting:
         return
     gpus_here = gpus_for(choose_device(waiting[0].recipe.runtime.device))
+    joins_cluster = request.ray_address is not None
+    workers, cpus, gpus = shares(
+        request.parallel, usable_cores(), gpus_here, len(waiting), cluster=joins_cluster
+    )
+    cores = None if joins_cluster else workers * cpus
     set_ray_environment(request.ray_address)
-    with silence_stdout(), ExitStack() as stack:
-        joins_cluster = request.ray_address is not None
-        workers, cpus, gpus = shares(
-            request.parallel, usable_cores(), gpus_here, len(waiting), cluster=joins_cluster
-        )
-        cores = None if joins_cluster else workers * cpus
-        stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
+    with silence_stdout(), ray_cluster(request.ray_address, cpus, gpus, stop, cores):
         # Imported here, because Ray reads its settings when it is imported.
         import ray
 

@@ -69,7 +69,7 @@ def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str
     found = request.model_dump()
     compared = expected.keys() - {"old_names"}
     if expected["val_fraction"] is None:
-        compared -= {"val_fraction"}
+        compared.remove("val_fraction")
     lines = [
         f"{key}: {found[key]} -> {value}"
         for key, value in expected.items()
