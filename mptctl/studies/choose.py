@@ -299,11 +299,10 @@ def _notes_on(
     """Notes on trainings that take no part in the choice, and on rows that no shift brings to the error."""
     left_out = found - sum(len(group.updates) for group in groups)
     notes = [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
-    missed = [
-        group.name
-        for group, row in zip(groups, rows, strict=True)
-        if not all(ways.first.is_reached and ways.second.is_reached for ways in row)
-    ]
+    missed = []
+    for group, row in zip(groups, rows, strict=True):
+        if not all(ways.first.is_reached and ways.second.is_reached for ways in row):
+            missed.append(group.name)
     if missed:
         notes.append(
             f"no shift brings {', '.join(missed)} to the error of {target.name} on every half, where the "

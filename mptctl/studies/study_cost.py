@@ -81,11 +81,9 @@ def _own_cost(row: UpdateRow, recipe: Recipe, study: Study, refs: int) -> float:
     """
     roles = row_of(row.method).teachers
     plain = _count(study.new)
-    asked = 0
+    asked = refs * plain.forward if Role.REF in roles else 0
     if Role.OLD in roles:
         asked += _count(study.old[OLD]).forward
-    if Role.REF in roles:
-        asked += refs * plain.forward
     asked_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
     step = (_count(recipe).training_step + asked_share * asked) / plain.training_step
     return _length(recipe) / _length(study.new) * step

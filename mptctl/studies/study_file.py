@@ -187,7 +187,19 @@ class StudyFile(Typed):
     def _is_consistent(self) -> StudyFile:
         """Refuse, by ValueError, parts of the file that contradict each other."""
         _refuse_twice("updates", [update.name for update in self.updates])
-        self._refuse_other_seeds()
+        for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
+            for row in rows:
+                if row.seeds is not None and not set(row.seeds) & set(self.seeds):
+                    raise ValueError(
+                        f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
+                    )
+        first = self.seeds[0]
+        for update in self.updates:
+            if update.tune is not None and first not in (update.seeds or self.seeds):
+                raise ValueError(
+                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is "
+                    "tuned"
+                )
         with_ensemble = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if with_ensemble and self.ensemble is None:
             raise ValueError(
@@ -209,22 +221,6 @@ class StudyFile(Typed):
                 "leave old_models out"
             )
         return self
-
-    def _refuse_other_seeds(self) -> None:
-        """Raise ValueError for a row without a seed of the study's, and a tuned one without the first."""
-        for key, rows in (("updates", self.updates), ("old_models", self.old_models or [])):
-            for row in rows:
-                if row.seeds is not None and not set(row.seeds) & set(self.seeds):
-                    raise ValueError(
-                        f"{key}: {row.name}: seeds: {row.seeds}: none of the study's, which are {self.seeds}"
-                    )
-        first = self.seeds[0]
-        for update in self.updates:
-            if update.tune is not None and first not in (update.seeds or self.seeds):
-                raise ValueError(
-                    f"updates: {update.name}: seeds: leave out {first}, the study's first, on which it is "
-                    "tuned"
-                )
 
 
 def _refuse_twice(key: str, names: list[str]) -> None:
@@ -339,8 +335,7 @@ def with_recipes(name: str, file: StudyFile, where: str, beside: Path = Path()) 
             raise UsageError(f"{where}: {update.name}: set: method.init: stands there as init: too; keep one")
         return update.set | {"method.init": update.init}
 
-    plain = "no-treatment"
-    new = file.new.recipe or file.recipe
+    plain, new = "no-treatment", file.new.recipe or file.recipe
     if file.old_models:
         old = {
             model.run: read(f"old model {model.name}", file.recipe, plain, file.set, model.set)

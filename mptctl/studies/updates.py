@@ -186,8 +186,7 @@ def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
             problem = "holds no finished run" if folder.is_dir() else "no such folder or study"
             raise CheckpointError(f"{folder}: {problem}; name a study, a run root or run folders")
         for run in runs:
-            is_named = run == folder
-            chosen[run.resolve()] = chosen.get(run.resolve(), False) or is_named
+            chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     return chosen
 
 

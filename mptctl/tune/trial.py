@@ -67,12 +67,9 @@ class TrialPlan:
     def request(self, settings: TrialSettings) -> RunRequest:
         """The request to train a trial, which is resumed if it has begun."""
         name = name_of(settings)
-        keys_of_machine = {
-            "runtime.device": "cuda" if self.on_gpu else "cpu",
-            "runtime.threads": self.cpus,
-            "data.threads": self.cpus,
-        }
-        recipe = change_recipe(recipe_at(self.recipe, settings), keys_of_machine, f"of trial {name}")
+        device = "cuda" if self.on_gpu else "cpu"
+        keys = {"runtime.device": device, "runtime.threads": self.cpus, "data.threads": self.cpus}
+        recipe = change_recipe(recipe_at(self.recipe, settings), keys, f"of trial {name}")
         teachers = [path.parent for path in (self.old, *self.refs)]
         split = relocate(find_split(self.run_root, teachers), self.data_root)
         return RunRequest(recipe, split, self.folder / name, self.old, self.refs).resume_or_restart()

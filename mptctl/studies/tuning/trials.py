@@ -75,8 +75,7 @@ def choose_tunings(study: Study, trials: Sequence[PlannedTrial], root: Path) -> 
 
 def _choose(trials: Sequence[PlannedTrial], max_er_increase: float, root: Path) -> Tuning:
     """Choose among the trials of one row; the increase above the reference's error is a fraction."""
-    seed_folder = root / trials[0].run.split_folder
-    reference = _validated(seed_folder / REF)
+    reference = _validated(root / trials[0].run.split_folder / REF)
     limit = (reference.error or 0.0) + max_er_increase
     tuned = []
     for trial in trials:
