@@ -109,7 +109,7 @@ def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[s
 
 
 class _Reporter(Observer):
-    """Reports a trial to Ray after every epoch, once a checkpoint is on the disk; arguments of `trial_figures`."""
+    """Reports a trial to Ray after every epoch, once a checkpoint is on the disk, by `trial_figures`."""
 
     def __init__(self, plan: TrialPlan, name: str, started: float) -> None:
         self._figures = partial(trial_figures, plan, name, started)
