@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from mptctl.cli.messages import warn
 from mptctl.cli.show import show
 from mptctl.models.run_folder import find_checkpoint
@@ -20,8 +18,7 @@ def adjust_and_show(asked: AdjustSettings) -> None:
     for run in asked.models.values():
         find_checkpoint(run, asked.run_root)
     report = adjust_and_warn(asked, asked.session)
-    lines = [*describe_adjustment(report), report.best]
-    show(report, lambda _: typer.echo("\n".join(lines)), as_json=asked.as_json)
+    show(report, lambda report: "\n".join([*describe_adjustment(report), report.best]), as_json=asked.as_json)
 
 
 def adjust_and_warn(asked: AdjustSettings, session: Session) -> AdjustReport:

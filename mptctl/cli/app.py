@@ -96,10 +96,7 @@ COMMANDS: dict[str, dict[str, Job | typer.Typer]] = {
     },
 }
 # Commands that do nothing without torch; others work without, or say for which part they need it.
-NEED_TORCH = {
-    *("train-old", "train-ref", "train-mpt", "train-baseline", "train-ensemble", "tune"),
-    *("import", "export", "fewshot"),
-}
+NEED_TORCH = COMMANDS["Train an update"].keys() - {"split", "adjust"}
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         if isinstance(command, typer.Typer):

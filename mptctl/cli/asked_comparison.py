@@ -51,12 +51,12 @@ def with_models(asked: ComparisonRequest, loaded: NamedModels) -> ComparisonRequ
         asked: the comparison before its models are read.
         loaded: predictions of old and new model.
     """
-    files = [
-        Path(loaded.models[role].name) for role in ("old", "new") if loaded.models[role].origin == "file"
-    ]
+    models = [loaded.models["old"], loaded.models["new"]]
+    files = [Path(model.name) for model in models if model.origin == "file"]
     if loaded.split is not None:
         columns_of_split = columns_path(loaded.split.folder, loaded.split.file.manifest_fingerprint)
-        files += [columns_of_split] if columns_of_split.is_file() else []
+        if columns_of_split.is_file():
+            files.append(columns_of_split)
     slicing = replace(asked.slicing, files=[*asked.slicing.files, *files])
     return replace(
         asked,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
@@ -16,9 +15,10 @@ from mptctl.report.media.terminal import print_document
 if TYPE_CHECKING:  # each of these imports libraries that the others do without
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
-    from mptctl.bench.step import StepBench
+    from mptctl.bench.step import Ratio, StepBench
 
 Name = TypeVar("Name", bound=str)
+Row = TypeVar("Row")
 
 
 def parse_names(flag: str, text: str | None, known: Iterable[Name]) -> tuple[Name, ...]:
@@ -43,17 +43,13 @@ def print_loader(bench: LoaderBench) -> None:
         f"{bench.batch_size}"
     )
     _print_table(
-        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
-        [
-            (
-                row.name,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
-                "" if row.workers is None else str(row.workers),
-                row.augment or "",
-            )
-            for row in bench.rows
-        ],
-        words=("loader", "augmentation"),
+        bench.rows,
+        Column("loader", lambda row: row.name, words=True),
+        Column("images/s", lambda row: f"{row.images_per_s:,.0f}"),
+        Column("slowest", lambda row: f"{min(row.runs):,.0f}"),
+        Column("fastest", lambda row: f"{max(row.runs):,.0f}"),
+        Column("workers", lambda row: "" if row.workers is None else str(row.workers)),
+        Column("augmentation", lambda row: row.augment or "", words=True),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -64,21 +60,15 @@ def print_kernel(bench: KernelBench) -> None:
     typer.echo(f"{bench.machine.gpu}; a copy moves {bench.copy_gb_per_s:,.0f} GB/s")
     typer.echo(f"two empty launches in a graph: {bench.two_launches_us:.2f} µs")
     _print_table(
-        ("rows", "classes", "type", "way", "µs", "floor µs", "of floor", "a call, µs"),
-        [
-            (
-                f"{row.n:,}",
-                f"{row.c:,}",
-                row.dtype,
-                row.name,
-                f"{row.us:,.1f}",
-                f"{row.floor_us:,.1f}",
-                f"{row.floor_us / row.us:.0%}",
-                f"{row.call_us:,.1f}",
-            )
-            for row in bench.rows
-        ],
-        words=("type", "way"),
+        bench.rows,
+        Column("rows", lambda row: f"{row.n:,}"),
+        Column("classes", lambda row: f"{row.c:,}"),
+        Column("type", lambda row: row.dtype, words=True),
+        Column("way", lambda row: row.name, words=True),
+        Column("µs", lambda row: f"{row.us:,.1f}"),
+        Column("floor µs", lambda row: f"{row.floor_us:,.1f}"),
+        Column("of floor", lambda row: f"{row.floor_us / row.us:.0%}"),
+        Column("a call, µs", lambda row: f"{row.call_us:,.1f}"),
     )
 
 
@@ -91,17 +81,13 @@ def print_step(bench: StepBench) -> None:
         f"{', fp32 with convolutions in TF32' if bench.tf32 else ''}"
     )
     _print_table(
-        ("step", "precision", "images/s", "slowest", "fastest", "ms"),
-        [
-            (
-                row.name,
-                row.precision,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, row.slowest, row.fastest)),
-                f"{row.ms:.1f}",
-            )
-            for row in bench.rows
-        ],
-        words=("step", "precision"),
+        bench.rows,
+        Column("step", lambda row: row.name, words=True),
+        Column("precision", lambda row: row.precision, words=True),
+        Column("images/s", lambda row: f"{row.images_per_s:,.0f}"),
+        Column("slowest", lambda row: f"{row.slowest:,.0f}"),
+        Column("fastest", lambda row: f"{row.fastest:,.0f}"),
+        Column("ms", lambda row: f"{row.ms:.1f}"),
     )
     for name, reason in bench.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
@@ -117,23 +103,26 @@ def print_step(bench: StepBench) -> None:
         }
         for title, ratio in by_title.items():
             if ratio is not None:
-                values = [f"{value:.3f}" for value in (ratio.median, ratio.smallest, ratio.largest)]
-                ratio_rows.append((title, ratios.precision, *values))
+                ratio_rows.append(_RatioRow(title, ratios.precision, ratio))
     if ratio_rows:
         _print_table(
-            ("time", "precision", "median", "smallest", "largest"), ratio_rows, words=("time", "precision")
+            ratio_rows,
+            Column("time", lambda row: row.title, words=True),
+            Column("precision", lambda row: row.precision, words=True),
+            Column("median", lambda row: f"{row.ratio.median:.3f}"),
+            Column("smallest", lambda row: f"{row.ratio.smallest:.3f}"),
+            Column("largest", lambda row: f"{row.ratio.largest:.3f}"),
         )
 
 
-def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
-    """Print a table as wide as the terminal.
+class _RatioRow(NamedTuple):
+    """A ratio of the times of two ways to train, in one precision."""
 
-    Args:
-        columns: titles.
-        rows: cells.
-        words: titles of the columns of text, which stand at the left; numbers stand at the right.
-    """
-    shown = [
-        Column[Sequence[str]](title, itemgetter(i), words=title in words) for i, title in enumerate(columns)
-    ]
-    print_document(Document([Table(list(rows), shown)]))
+    title: str
+    precision: str
+    ratio: Ratio
+
+
+def _print_table(rows: Sequence[Row], *columns: Column[Row]) -> None:
+    """Print a table of some records, as wide as the terminal."""
+    print_document(Document([Table(rows, columns)]))

@@ -76,8 +76,8 @@ class Command(TyperCommand):
         """
         if not ctx.resilient_parsing:  # as it is while a shell completes a line
             for before, word in zip([ctx.info_name, *args], args, strict=False):
-                _, has_value, value = word.partition("=")
-                if not word or (word.startswith("-") and has_value and not value):
+                is_flag_without_value = word.startswith("-") and word.partition("=")[1:] == ("=", "")
+                if not word or is_flag_without_value:
                     from mptctl.cli.wrong_usage import command_path
 
                     shown = word or f"{before} ''"

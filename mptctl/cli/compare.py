@@ -10,6 +10,8 @@ import typer
 from mptctl.cli.outputs import PAGE, Outputs
 from mptctl.cli.show import show
 from mptctl.errors import UsageError
+from mptctl.report.documents.choice import choice_document
+from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.documents.comparison_files import write_comparison
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.studies.compare import compare_runs
@@ -54,7 +56,7 @@ def compare_and_show(asked: CompareRequest) -> None:
     )
     for path in written:
         typer.echo(f"wrote {path}", err=True)
-    show(comparison, "comparison:comparison_document", as_json=asked.as_json)
+    show(comparison, comparison_document, as_json=asked.as_json)
 
 
 def _choose_and_show(asked: CompareRequest, folders: list[Path], old: Path | None) -> None:
@@ -76,7 +78,7 @@ def _choose_and_show(asked: CompareRequest, folders: list[Path], old: Path | Non
 
     with showing_progress(asked.session) as session:
         choice = choose_update(folders, session, old=old)
-    show(choice, "choice:choice_document", as_json=asked.as_json)
+    show(choice, choice_document, as_json=asked.as_json)
 
 
 def _files_of_runs(folder: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from mptctl.evaluation.reading.workspace import parse_memory_limit, workspace
 from mptctl.evaluation.slices.ranking import slice_columns
 from mptctl.files import FilesTogether
 from mptctl.inference.named_models import load_traffic
+from mptctl.report.documents.labels import disagree_document
 from mptctl.report.media.progress_bars import showing_progress
 
 
@@ -50,7 +51,7 @@ def disagree(asked: DisagreeRequest) -> None:
             draw, limit, asked.confidence, read_groups(traffic, keys, asked.metadata), asked.out
         )
         _write(asked, draw)
-    show(report, "labels:disagree_document", as_json=asked.as_json)
+    show(report, disagree_document, as_json=asked.as_json)
 
 
 def _write(asked: DisagreeRequest, draw: Draw) -> None:

@@ -12,18 +12,85 @@ import typer
 import typer.main
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from mptctl import errors
+from mptctl.bench.kernel import KernelBench
+from mptctl.bench.loader import LoaderBench
+from mptctl.bench.step import StepBench
 from mptctl.cli.command import HELP_FLAGS
-from mptctl.cli.jobs import Job
+from mptctl.data.packing.records import PackReport
 from mptctl.data.split_file import SplitFile
+from mptctl.data.split_summary import SplitSummary
+from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.evaluation.flip_report import FlipReport, FlipReports
+from mptctl.evaluation.gate.history import History
+from mptctl.evaluation.labels.report import DisagreeReport, LabelledReport
+from mptctl.inference.discriminability import DiscriminabilityReport
+from mptctl.inference.few_shot import FewShotReport
+from mptctl.machine.doctor import DoctorReport
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import EnvironmentFile
+from mptctl.models.run_list import RunList
 from mptctl.recipe import Recipe, recipe_keys
 from mptctl.recipe.transforms import EXAMPLE, STEPS
+from mptctl.release.adjust_report import AdjustReport
+from mptctl.release.export import ExportReport
+from mptctl.studies.catalog import Catalog
+from mptctl.studies.comparison import Choice, Comparison
+from mptctl.studies.quickstart import QuickstartResult
+from mptctl.studies.study_dry_run import StudyDryRun
+from mptctl.studies.study_report import StudyReport
+from mptctl.training.dry_run import DryRun
+from mptctl.training.ensemble import EnsembleDryRun, EnsembleSummary
+from mptctl.training.observer import TrainSummary
+from mptctl.tune.prepare import TuneDryRun
 from mptctl.tune.tune_report import TuneReport
+
+# Models of files and of the JSON of commands, by the title of their section; those of one model share it.
+OBJECTS: dict[str, type[BaseModel]] = {
+    "`split.json`": SplitFile,
+    "`environment.json`": EnvironmentFile,
+    "`metrics.jsonl`, one line": MetricsLine,
+    "`*.pt`, the part called meta": CheckpointMeta,
+    "`tune/trials.json`": TuneReport,
+    "`quickstart --json`": QuickstartResult,
+    "`doctor --json`": DoctorReport,
+    "`evaluate --json`": FlipReport,
+    "`evaluate OLD NEW1 NEW2 ... --json`": FlipReports,
+    "`evaluate MODEL --json`": CalibrationReport,
+    "`evaluate OLD NEW --labels FILE --json`": LabelledReport,
+    "`disagree --json`": DisagreeReport,
+    "`history --json`": History,
+    "`split --json`": SplitSummary,
+    "`train-old --json`": TrainSummary,
+    "`train-old --dry-run --json`": DryRun,
+    "`train-ref --json`": TrainSummary,
+    "`train-ref --dry-run --json`": DryRun,
+    "`train-mpt --json`": TrainSummary,
+    "`train-mpt --dry-run --json`": DryRun,
+    "`train-baseline --json`": TrainSummary,
+    "`train-baseline --dry-run --json`": DryRun,
+    "`train-ensemble --json`": EnsembleSummary,
+    "`train-ensemble --dry-run --json`": EnsembleDryRun,
+    "`tune --json`": TuneReport,
+    "`tune --dry-run --json`": TuneDryRun,
+    "`adjust --json`": AdjustReport,
+    "`export --json`": ExportReport,
+    "`fewshot --json`": FewShotReport,
+    "`fewshot --json --analysis`": DiscriminabilityReport,
+    "`study --json`": StudyReport,
+    "`study --dry-run --json`": StudyDryRun,
+    "`compare --json`": Comparison,
+    "`compare --choose --json`": Choice,
+    "`runs --json`": RunList,
+    "`recipes --json`": Catalog,
+    "`pack --json`": PackReport,
+    "`bench loader --json`": LoaderBench,
+    "`bench kernel --json`": KernelBench,
+    "`bench step --json`": StepBench,
+}
 
 
 def render_reference(app: typer.Typer) -> str:
@@ -65,23 +132,19 @@ def render_reference(app: typer.Typer) -> str:
         "takes), `recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, "
         "`trackers.json` where it was logged, and `lock` while it is written.",
         "",
-        *_model_sections(app),
+        *_model_sections(),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def shown_commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
+def shown_commands(app: typer.Typer) -> Iterator[tuple[str, Any]]:
     """Yield the name of every command that help shows, as it is typed (``bench loader``), and the command."""
-    yield from _shown_commands(typer.main.get_command(app), "")
-
-
-def _shown_commands(command: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
-    """Yield a command with its name, or, of a group, all commands in it; hidden ones are left out."""
-    if isinstance(command, TyperGroup):
-        for word, inner in command.commands.items():
-            yield from _shown_commands(inner, f"{name} {word}".strip())
-    elif isinstance(command, TyperCommand) and not command.hidden:
-        yield name, command
+    program: Any = typer.main.get_command(app)
+    for name, command in program.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from ((f"{name} {word}", inner) for word, inner in command.commands.items())
+        elif not command.hidden:
+            yield name, command
 
 
 def _recipe_tables() -> Iterator[str]:
@@ -95,13 +158,11 @@ def _recipe_tables() -> Iterator[str]:
         yield "|---|---|---|---|"
         for key, entry in recipe_keys().items():
             if key.startswith(f"{group}."):
-                kind = (
-                    "list of steps, below" if key == "data.transforms" else _type_in_words(entry.annotation)
-                )
-                yield (
-                    f"| `{key}` | {_cell(kind)} | `{_as_yaml(entry.default)}` "
-                    f"| {_cell(entry.description or '')} |"
-                )
+                words = _type_in_words(entry.annotation)
+                if key == "data.transforms":
+                    words = "list of steps, below"
+                default = _as_yaml(entry.default)
+                yield f"| `{key}` | {_cell(words)} | `{default}` | {_cell(entry.description or '')} |"
         yield ""
         if group == "data":
             yield from _table_of_transforms()
@@ -113,13 +174,13 @@ def _table_of_transforms() -> Iterator[str]:
     yield ""
     yield "| step | effect | parameters, with defaults |"
     yield "|---|---|---|"
-    for name, kind in STEPS.items():
-        parameters = [
-            f"`{key}{'' if field.is_required() else f': {_as_yaml(field.default)}'}` ({field.description})"
-            for key, field in kind.model_fields.items()
-            if key != "name"
-        ]
-        yield f"| `{name}` | {_cell(_first_paragraph(kind))} | {_cell('; '.join(parameters))} |"
+    for name, step in STEPS.items():
+        parameters = []
+        for key, field in step.model_fields.items():
+            if key != "name":
+                default = "" if field.is_required() else f": {_as_yaml(field.default)}"
+                parameters.append(f"`{key}{default}` ({field.description})")
+        yield f"| `{name}` | {_cell(_first_paragraph(step))} | {_cell('; '.join(parameters))} |"
     yield ""
 
 
@@ -129,36 +190,23 @@ def _exit_codes() -> Iterator[str]:
     yield "|---|---|"
     yield "| 0 | done |"
     yield "| 1 | A run of a study failed; or a bug: report it with what `--debug` shows. |"
-    classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    kinds = [kind for kind in classes if issubclass(kind, errors.MptctlError)]
-    for kind in sorted(kinds, key=lambda kind: kind.exit_code):
-        if kind not in (errors.MptctlError, errors.Stopped):
-            yield f"| {kind.exit_code} | {_first_paragraph(kind)} |"
+    classes = [each for each in vars(errors).values() if isinstance(each, type)]
+    ours = [each for each in classes if issubclass(each, errors.MptctlError)]
+    for error in sorted(ours, key=lambda error: error.exit_code):
+        if error not in (errors.MptctlError, errors.Stopped):
+            yield f"| {error.exit_code} | {_first_paragraph(error)} |"
     yield f"| 130, 143 | {_first_paragraph(errors.Stopped)} (Ctrl-C, SIGTERM) |"
     yield ""
 
 
-def documented_models(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
-    """The model of every file and JSON object, with the names of the files and commands that write it."""
-    written_by: dict[type[BaseModel], list[str]] = {
-        SplitFile: ["`split.json`"],
-        EnvironmentFile: ["`environment.json`"],
-        MetricsLine: ["`metrics.jsonl`, one line"],
-        CheckpointMeta: ["`*.pt`, the part called meta"],
-        TuneReport: ["`tune/trials.json`"],
-    }
-    for name, command in shown_commands(app):
-        job: Job = command.callback.__wrapped__  # type: ignore[union-attr]  # typer wraps what it calls
-        for flags, model in job.json_models().items():
-            written_by.setdefault(model, []).append(f"`{name} {flags}`")
-    return written_by
-
-
-def _model_sections(app: typer.Typer) -> Iterator[str]:
+def _model_sections() -> Iterator[str]:
     """Lines on every file and JSON object: a section for each, and a table for each model in it."""
+    titles: dict[type[BaseModel], list[str]] = {}
+    for title, model in OBJECTS.items():
+        titles.setdefault(model, []).append(title)
     seen: set[type] = set()
-    for model, titles in documented_models(app).items():
-        yield f"### {', '.join(titles)}"
+    for model in titles:
+        yield f"### {', '.join(titles[model])}"
         yield ""
         yield from _model_tables(model, seen, "")
         yield ""
@@ -210,9 +258,9 @@ def _type_in_words(annotation: Any) -> str:
         return _type_in_words(arguments[0])
     if origin is dict:
         return f"{_type_in_words(arguments[1])} by {_type_in_words(arguments[0])}"
+    if origin is tuple and Ellipsis not in arguments:
+        return f"[{', '.join(_type_in_words(a) for a in arguments)}]"
     if origin in (list, tuple):
-        if origin is tuple and Ellipsis not in arguments:
-            return f"[{', '.join(_type_in_words(a) for a in arguments)}]"
         return f"list of {_type_in_words(arguments[0])}"
     names = {str: "text", int: "integer", float: "number", bool: "true or false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))

@@ -12,7 +12,7 @@ import typer
 from mptctl.cli.asked_comparison import read_comparison, with_models
 from mptctl.cli.evaluate_files import add_to_history, errors_written_to, read_files, without_repeated_verdict
 from mptctl.cli.evaluate_one import evaluate_one
-from mptctl.cli.show import show, show_document
+from mptctl.cli.show import show
 from mptctl.cli.streams import write_commands
 from mptctl.errors import GateFailed, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
@@ -26,7 +26,10 @@ from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.machine.signals import stopped_with
 from mptctl.report.documents.class_names import with_class_names
 from mptctl.report.documents.flip_list import MOST_FLIPS
+from mptctl.report.documents.flips import flips_document, screen_document
 from mptctl.report.documents.flips_files import FlipFiles
+from mptctl.report.documents.updates import updates_document
+from mptctl.report.media.document import Document
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import digests_of_models, provenance
 
@@ -206,20 +209,19 @@ def _show_and_gate(report: FlipReport, asked: EvaluateRequest) -> None:
 
         # On standard error, since standard output may be JSON; the runner of a workflow reads both.
         write_commands(render_github(report, verdict_line(report)))
-    show(report, lambda report: _print_comparison(report, asked), as_json=asked.as_json)
+    show(report, lambda report: _describe_comparison(report, asked), as_json=asked.as_json)
     with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
         report.gate.require_passed()
 
 
-def _print_comparison(report: FlipReport, asked: EvaluateRequest) -> None:
-    """Print a comparison for a person: Markdown with ``--markdown -``, else tables for the terminal."""
+def _describe_comparison(report: FlipReport, asked: EvaluateRequest) -> Document | str:
+    """A comparison for a person: Markdown with ``--markdown -``, else tables for the terminal."""
+    named = with_class_names(report)
     if asked.markdown == "-":
         from mptctl.report.documents.flips_markdown import render_markdown
 
-        typer.echo(render_markdown(with_class_names(report)), nl=False)
-    else:
-        document = "flips_document" if asked.full else "screen_document"
-        show_document(with_class_names(report), f"flips:{document}")
+        return render_markdown(named)
+    return flips_document(named) if asked.full else screen_document(named)
 
 
 def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None:
@@ -230,11 +232,7 @@ def _show_and_gate_all(reports: Mapping[str, FlipReport], as_json: bool) -> None
         typer.Exit: in its place, where the verdicts have just been printed on the same screen.
     """
     named = {name: with_class_names(report) for name, report in reports.items()}
-    show(
-        FlipReports(reports=list(reports.values())),
-        lambda _: show_document(named, "updates:updates_document"),
-        as_json=as_json,
-    )
+    show(FlipReports(reports=list(reports.values())), lambda _: updates_document(named), as_json=as_json)
     failed = []
     for name, report in reports.items():
         try:

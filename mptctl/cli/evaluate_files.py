@@ -60,8 +60,8 @@ def add_to_history(asked: EvaluateRequest, make: Callable[[str | None], Release 
     """Add an entry, made with its tag, to the history that is asked for, and print whether it was added."""
     if asked.append_history is None:
         return
-    entry, named = make(_release_tag(asked.tag)), asked.tag is not None
-    earlier = append_release(asked.append_history, entry, named=named)
+    entry = make(_release_tag(asked.tag))
+    earlier = append_release(asked.append_history, entry, named=asked.tag is not None)
     added = "added to" if earlier is None else f"not added, since it is release {earlier} already:"
     typer.echo(f"{added} {asked.append_history}", err=True)
 

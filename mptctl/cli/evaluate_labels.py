@@ -45,15 +45,17 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
         GateFailed: the gate did not pass.
         typer.Exit: in its place, where the verdict has just been printed on the same screen.
     """
-    if refused := [name for name in EvaluateRequest.model_fields if name in asked.model_fields_set - TAKEN]:
-        raise UsageError(
-            f"{asked.flag_names(refused[0])[0]}: labels of rows whose predictions differ cannot decide or "
-            "show it; limit --max-flip-rate, or evaluate a test set with labels"
-        )
+    for name in EvaluateRequest.model_fields:
+        if name in asked.model_fields_set - TAKEN:
+            raise UsageError(
+                f"{asked.flag_names(name)[0]}: labels of rows whose predictions differ cannot decide or show "
+                "it; limit --max-flip-rate, or evaluate a test set with labels"
+            )
     if asked.metadata is not None and not asked.by:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     rules = Limits(confidence=asked.confidence, looks=asked.looks)
-    percent, warnings = asked.max_flip_rate, list[str]()
+    percent = asked.max_flip_rate
+    warnings: list[str] = []
     if asked.gate_file is not None:
         gate_file = read_gate_file(asked.gate_file)
         warnings = gate_file.overruled(rules, percent)
@@ -65,14 +67,15 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
             f"--confidence {asked.confidence:g}: says how sure a limit must be; give one, such as "
             "--max-flip-rate 2"
         )
-    keys, path = slice_columns(asked.by), Path(str(asked.labels))
+    keys = slice_columns(asked.by)
+    label_file = Path(str(asked.labels))
     files = read_files(asked, [asked.old, *asked.news])
     memory = parse_memory_limit(asked.memory_limit)
     with errors_written_to(files), showing_progress(asked.session) as session, workspace(memory):
-        rows = read_label_file(path)
+        rows = read_label_file(label_file)
         models = load_traffic({"old": asked.old, "new": asked.news[0]}, asked.pictures, session)
         traffic = read_traffic(models["old"], models["new"])
-        outcomes = match_labels(redraw(traffic, path, rows), rows)
+        outcomes = match_labels(redraw(traffic, label_file, rows), rows)
         report = report_labels(outcomes, limit, rules, read_groups(traffic, keys, asked.metadata), warnings)
     texts = {
         "page": lambda: _page(asked, report),
@@ -87,7 +90,7 @@ def evaluate_labels(asked: EvaluateRequest) -> None:
     if asked.markdown == "-":
         typer.echo(labelled_markdown(report), nl=False)
     else:
-        show(report, "labels:labelled_document", as_json=asked.as_json)
+        show(report, labelled_document, as_json=asked.as_json)
     with without_repeated_verdict(on_screen=not (asked.as_json or asked.markdown == "-")):
         report.gate.require_passed()
 

@@ -27,19 +27,21 @@ def evaluate_one(asked: EvaluateRequest) -> None:
         UsageError: nothing to fit a temperature on, or a page that would destroy something.
         MptctlError: the model cannot be used.
     """
-    model, report = asked.old, asked.report
-    held_out_name = model if asked.temperature == "fit" else asked.temperature
+    model = asked.old
+    report = asked.report
+    held_out_model = model if asked.temperature == "fit" else asked.temperature
     if asked.temperature == "fit" and is_predictions_file(Path(model).expanduser()):
         raise UsageError(
             f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
             "samples with --temperature FILE"
         )
-    Outputs().add_file("--report", report, PAGE).check(files_read_for([model, held_out_name], asked.run_root))
+    read = files_read_for([model, held_out_model], asked.run_root)
+    Outputs().add_file("--report", report, PAGE).check(read)
     held_out = None
     with showing_progress(asked.session) as session:
         loaded = load_predictions({"model": model}, session, part="test")
-        if held_out_name is not None:
-            held_out = load_predictions({"model": held_out_name}, session, part="val").models["model"]
+        if held_out_model is not None:
+            held_out = load_predictions({"model": held_out_model}, session, part="val").models["model"]
     result = measure_calibration(loaded.models["model"], held_out, loaded.warnings)
     if report is not None:
         from mptctl.report.media.page import render_document
@@ -48,4 +50,4 @@ def evaluate_one(asked: EvaluateRequest) -> None:
             sources = provenance(sys.argv, digests_of_models(loaded))
             stream.write(render_document(calibration_document(result), sources).encode())
         typer.echo(f"wrote {report}", err=True)
-    show(result, "calibration:calibration_document", asked.full, as_json=asked.as_json)
+    show(result, lambda result: calibration_document(result, asked.full), as_json=asked.as_json)

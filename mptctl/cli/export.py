@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from mptctl.cli.outputs import Outputs, files_read_for
 from mptctl.cli.show import show
 from mptctl.models.export_meta import sidecar_path
@@ -34,9 +32,7 @@ def export_and_show(asked: ExportRequest) -> None:
     outputs.check(files_read_for([asked.run], asked.run_root))
     with showing_progress(Session(asked.run_root, data_root=asked.data_root)) as session:
         report = export(asked, session)
-    show(
-        report, lambda report: typer.echo("\n".join([*_describe(report), report.file])), as_json=asked.as_json
-    )
+    show(report, lambda report: "\n".join([*_describe(report), report.file]), as_json=asked.as_json)
 
 
 def _describe(report: ExportReport) -> list[str]:

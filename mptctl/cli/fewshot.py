@@ -41,11 +41,12 @@ def _measure_episodes(asked: FewShotRequest, run: str) -> None:
     """Measure few-shot accuracy of a run, and print it and its warnings."""
     checkpoints, split = load_named_checkpoints([run], asked.session)
     from mptctl.inference.few_shot import measure_few_shot
+    from mptctl.report.documents.few_shot import few_shot_document
 
     with showing_progress(asked.session) as session:
         report = measure_few_shot(checkpoints[run], split, asked, session)
     warn(report.warnings)
-    show(report, "few_shot:few_shot_document", as_json=asked.as_json)
+    show(report, few_shot_document, as_json=asked.as_json)
 
 
 def _analyse_features(asked: FewShotRequest, figure: Path) -> None:
@@ -53,6 +54,7 @@ def _analyse_features(asked: FewShotRequest, figure: Path) -> None:
     Outputs().add_figure("--out", figure).check(files_read_for(asked.runs, asked.run_root))
     checkpoints, split = load_named_checkpoints(asked.runs, asked.session)
     from mptctl.inference.discriminability import DiscriminabilityReport, measure_discriminability
+    from mptctl.report.documents.few_shot import discriminability_document
     from mptctl.report.figures.few_shot import draw_discriminability
     from mptctl.report.media.svg import save_figure
 
@@ -60,6 +62,6 @@ def _analyse_features(asked: FewShotRequest, figure: Path) -> None:
         measured = measure_discriminability(checkpoints, split, asked, session)
     save_figure(draw_discriminability(measured), figure)
     report = DiscriminabilityReport(runs=measured, figure=str(figure))
-    show(report, "few_shot:discriminability_document", as_json=asked.as_json)
+    show(report, discriminability_document, as_json=asked.as_json)
     if not asked.as_json:
         typer.echo(str(figure))

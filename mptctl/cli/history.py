@@ -6,6 +6,7 @@ from mptctl.cli.show import show
 from mptctl.errors import DataError
 from mptctl.evaluation.evaluate_request import HistoryRequest
 from mptctl.evaluation.gate.history import read_history
+from mptctl.report.documents.history import history_document
 
 
 def show_history(asked: HistoryRequest) -> None:
@@ -13,4 +14,4 @@ def show_history(asked: HistoryRequest) -> None:
     history = read_history(asked.file)
     if not (history.releases or history.looks):
         raise DataError(f"{asked.file}: holds no release; evaluate --append-history adds one")
-    show(history, "history:history_document", as_json=asked.as_json)
+    show(history, history_document, as_json=asked.as_json)

@@ -11,27 +11,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from mptctl.files.request import Flag, Request
 
 
 class Job:
-    """A command, which typer calls. Record and function are imported when its options, or it, are needed.
+    """A command, which typer calls. Record and function are imported when its options, or it, are needed."""
 
-    Attributes:
-        prints: for each set of flags that prints JSON, such as ``--dry-run --json``, the model of the JSON as
-            ``module:Model`` below `mptctl`.
-    """
-
-    def __init__(
-        self, described: Callable[[], None], request: str, work: str, prints: dict[str, str]
-    ) -> None:
+    def __init__(self, described: Callable[[], None], request: str, work: str) -> None:
         self.__name__ = described.__name__
         self.__doc__ = cleandoc(described.__doc__ or "")
         self.__annotations__: dict[str, Any] = {}
-        self.prints = prints
-        self._request, self._work = request, work
+        self._request = request
+        self._work = work
 
     @property
     def request(self) -> type[Request]:
@@ -49,17 +40,18 @@ class Job:
     def __signature__(self) -> Signature:
         """The parameters that typer makes options of: a record's own fields before those of its bases."""
         context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        fields = self.request.model_fields
-        names = dict.fromkeys(name for kind in self.request.__mro__ for name in get_annotations(kind))
-        shown = [name for name in names if name in fields]
-        return Signature([context, *(_parameter(self.request, name) for name in shown)])
+        request = self.request
+        annotated = dict.fromkeys(name for kind in request.__mro__ for name in get_annotations(kind))
+        options = [_parameter(request, name) for name in annotated if name in request.model_fields]
+        return Signature([context, *options])
 
     def __call__(self, context: typer.Context, **values: Any) -> None:
         """Do the work with the record of what was given on the command line."""
-        sources = {name: context.get_parameter_source(name) for name in values}
-        given = {
-            name: values[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"
-        }
+        given = {}
+        for name, value in values.items():
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                given[name] = value
         if given.get("plugins"):
             from mptctl.recipe.own import load_plugins
 
@@ -69,23 +61,15 @@ class Job:
         gc.enable()  # `mptctl.__main__` disables it
         work(asked)
 
-    def json_models(self) -> dict[str, type[BaseModel]]:
-        """The models of the JSON that the command prints, by its flags."""
-        return {flags: resolve_name(f"mptctl.{model}") for flags, model in self.prints.items()}
 
-
-def job(
-    request: str, work: str, prints: dict[str, str] | str | None = None
-) -> Callable[[Callable[[], None]], Job]:
+def job(request: str, work: str) -> Callable[[Callable[[], None]], Job]:
     """Return a decorator that makes a command of a function that holds its help alone.
 
     Args:
         request: the record, as ``module:Record`` below `mptctl`.
         work: the function, as ``module:function`` below `mptctl.cli`.
-        prints: the models of the JSON that it prints, as `Job` has them; text: that of ``--json``.
     """
-    models = {"--json": prints} if isinstance(prints, str) else prints or {}
-    return lambda described: Job(described, request, work, models)
+    return lambda described: Job(described, request, work)
 
 
 def _parameter(request: type[Request], name: str) -> Parameter:
@@ -100,8 +84,9 @@ def _parameter(request: type[Request], name: str) -> Parameter:
         "max": flag.high,
         "rich_help_panel": flag.panel,
     }
-    # An empty list is no value that help should show.
-    default: Any = ... if field.is_required() else None if field.default == [] else field.default
+    default: Any = ... if field.is_required() else field.default
+    if default == []:
+        default = None  # an empty list is no value that help should show
     if flag.positional:
         option = typer.Argument(default, **shown)
     else:

@@ -96,7 +96,7 @@ class Outputs:
                 mptctl keeps in a folder of its own, or has the name ending of another kind.
         """
         folders = {Path(os.path.realpath(path)): path for path in inputs if _holds_parts(path)}
-        taken: list[tuple[_Output, Path]] = []
+        taken: dict[_Output, Path] = {}  # the real path of each output
         for output in self._files:
             target = _target(output)
             _refuse_input(output, target, inputs)
@@ -108,13 +108,13 @@ class Outputs:
                     f"{output}: would lie among the parts of {folders[target.parent]}, and be read with "
                     "them; name another folder"
                 )
-            for other, other_target in taken:
+            for other, other_target in taken.items():
                 is_in_other = other_target in (target, *target.parents)
                 is_other_in_it = target in other_target.parents
                 if is_in_other or is_other_in_it or _is_same_file(target, other_target):
                     raise UsageError(f"{output}: is in the way of {other}; name another file")
-            taken.append((output, target))
-        for output, _ in taken:
+            taken[output] = target
+        for output in taken:
             if output.endings and output.path.suffix.lower() not in ("", *output.endings):
                 raise UsageError(f"{output}: needs a name that ends in {output.endings[0]}")
 

@@ -51,7 +51,7 @@ def pack_and_show(asked: PackSettings) -> None:
         raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
     for line in report.notes:
         typer.echo(visible(line), err=True)
-    show(report, lambda report: typer.echo("\n".join(map(visible, _describe(report)))), as_json=asked.as_json)
+    show(report, lambda report: "\n".join(map(visible, _describe(report))), as_json=asked.as_json)
 
 
 def _describe(report: PackReport) -> list[str]:
@@ -67,11 +67,11 @@ def _describe(report: PackReport) -> list[str]:
     new = report.pictures - report.found
     speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
     side = report.request.short_side
+    shards = f" in {report.shards:,} shards" if report.shards else ""
+    largest = f"; shorter side at most {side}" if side else ""
     return [
         f"{report.pictures:,} pictures: {content}{speed}",
         f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %"
-        + (f" in {report.shards:,} shards" if report.shards else "")
-        + (f"; shorter side at most {side}" if side else "")
-        + f"; {report.path}/pack.json says from what",
+        f"{shards}{largest}; {report.path}/pack.json says from what",
         next_command(["split", *report.next_place]),
     ]

@@ -14,7 +14,7 @@ from mptctl.errors import Stopped, UsageError
 from mptctl.files import write_atomically
 from mptctl.inference.predict import make_test_picture_reader
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.documents.study import watch_study
+from mptctl.report.documents.study import quickstart_document, watch_study
 from mptctl.report.media.progress_bars import print_plain_line
 from mptctl.report.media.provenance import digests_of_models, provenance
 from mptctl.studies.quickstart import PAGE_NAME, quickstart
@@ -46,7 +46,7 @@ def show_quickstart(asked: QuickstartRequest) -> None:
     pictures = make_test_picture_reader(done.split)
     sources = provenance(sys.argv, digests_of_models(done.found))
     write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
-    show(done.result, "study:quickstart_document", as_json=asked.as_json)
+    show(done.result, quickstart_document, as_json=asked.as_json)
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

@@ -18,10 +18,12 @@ def show_runs(asked: RootRequest) -> None:
     run_root = asked.run_root
     if not run_root.is_dir():
         raise UsageError(f"{run_root}: no such folder; name the one with the runs by --run-root")
-    from mptctl.models.run_list import list_runs  # with torch, which takes seconds to import
+    # Imported after the check, because torch takes seconds.
+    from mptctl.models.run_list import list_runs
+    from mptctl.report.documents.lists import runs_document
 
     run_list = list_runs(run_root)
     if run_list.runs or asked.as_json:
-        show(run_list, "lists:runs_document", as_json=asked.as_json)
+        show(run_list, runs_document, as_json=asked.as_json)
     else:
         typer.echo(f"no run below {run_root}", err=True)

@@ -55,7 +55,7 @@ def split_pictures(asked: SplitSettings) -> None:
         names = read_class_labels(asked.class_labels)
         label = partial(label_classes, names=names, path=asked.class_labels)
         split = _make_or_load(asked, place, columns, label)
-        if is_kept:
+        if is_kept:  # it is loaded as it is, without labels or with others
             split = label(split)
             save_split(split)
         notes = notes_on_class_labels(split, names)
@@ -64,7 +64,9 @@ def split_pictures(asked: SplitSettings) -> None:
     _print_pictures_apart(split, summary)
     if asked.report is not None:
         _write_page(asked.report, split, summary)
-    show(summary, "split:split_document", as_json=asked.as_json)
+    from mptctl.report.documents.split import split_document
+
+    show(summary, split_document, as_json=asked.as_json)
 
 
 def _refuse_running_runs(run_root: Path) -> None:

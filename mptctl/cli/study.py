@@ -29,7 +29,7 @@ def train_study(asked: StudySettings) -> None:
     study = load_study(asked.name)
     seeds = study.file.seeds if asked.seeds is None else _parse_seeds(asked.seeds)
     # Imported after the checks, because torch takes seconds.
-    from mptctl.report.documents.study import save_study_page, watch_study
+    from mptctl.report.documents.study import plan_document, save_study_page, study_document, watch_study
     from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
     from mptctl.studies.study_cost import within_cost
     from mptctl.studies.study_dry_run import dry_run
@@ -47,7 +47,7 @@ def train_study(asked: StudySettings) -> None:
         parallel=asked.parallel,
     )
     if asked.dry_run:
-        show(dry_run(request), "study:plan_document", as_json=asked.as_json)
+        show(dry_run(request), plan_document, as_json=asked.as_json)
         if not asked.as_json:
             typer.echo("nothing was written")
         return
@@ -58,7 +58,7 @@ def train_study(asked: StudySettings) -> None:
     if asked.report is not None:
         save_study_page(report, asked.report, sys.argv)
         typer.echo(f"wrote {asked.report}", err=True)
-    show(report, "study:study_document", as_json=asked.as_json)
+    show(report, study_document, as_json=asked.as_json)
     refuse_if_failed(report.study, report.runs)
 
 

@@ -22,13 +22,7 @@ from mptctl.methods.rows import chosen_mpt_method, mpt_method, row_of
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint, find_references, refuse_missing_run
 from mptctl.names import Role, Session, TrackerName
-from mptctl.recipe import (
-    DEFAULT_PRESET,
-    Recipe,
-    change_recipe,
-    differences,
-    load_recipe,
-)
+from mptctl.recipe import DEFAULT_PRESET, Recipe, change_recipe, differences, load_recipe
 from mptctl.recipe.reading import copy_network_keys
 from mptctl.release.requests import AdjustSettings
 from mptctl.report.trackers.tracker import require_trackers
@@ -65,14 +59,14 @@ class Inputs:
             command_keys: recipe keys that the command decides; where the value is None, the recipe does.
             seed_offset: added to the recipe's seed without --seed; not to that of a run that is resumed.
         """
-        settings = command_keys | {"runtime.device": self.asked.device}
+        settings = command_keys | {"runtime.device": self.asked.device, "runtime.seed": self.asked.seed}
         keys = {key: value for key, value in settings.items() if value is not None}
         # The offset is added to a seed of --set too: with the same --set for all commands, the reference must
         # still begin with other weights than the update.
-        is_seed_set = "runtime.seed" in self.asked.keys_set
-        offset = 0 if self.resumes and not is_seed_set else seed_offset
-        seed = self.recipe.runtime.seed + offset if self.asked.seed is None else self.asked.seed
-        return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
+        keeps_seed = self.resumes and "runtime.seed" not in self.asked.keys_set
+        if self.asked.seed is None and not keeps_seed:
+            keys["runtime.seed"] = self.recipe.runtime.seed + seed_offset
+        return change_recipe(self.recipe, keys, self.recipe_name)
 
 
 def read_inputs(
@@ -101,7 +95,7 @@ def read_inputs(
     if asked.resume and asked.overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
     folders = [folder for name in teachers for folder in _folders_called(name, asked.run_root)]
-    overrides, resumed = asked.overrides, None
+    resumed = None
     if asked.resume and run is not None:
         resumed = run_folder(asked.run_root, run if asked.name is None else asked.name) / member
         if not member:  # `train-ensemble --resume` also begins members that are missing
@@ -111,12 +105,12 @@ def read_inputs(
     if resumed is not None and asked.recipe is None:
         file = resumed / "recipe.yaml"
         if file.is_file():
-            recipe = load_recipe(str(file), overrides, of_run=True)
+            recipe = load_recipe(str(file), asked.overrides, of_run=True)
             return Inputs(asked, split, recipe, str(file), resumes=True)
     base = DEFAULT_PRESET[split.file.source]
     name = asked.recipe or base
     fixed = {} if method is None else {"method.name": method}
-    return Inputs(asked, split, load_recipe(name, overrides, fixed, base=base), name)
+    return Inputs(asked, split, load_recipe(name, asked.overrides, fixed, base=base), name)
 
 
 def _folders_called(name: str, run_root: Path) -> list[Path]:
@@ -172,7 +166,9 @@ def train_mpt(asked: MptRequest) -> None:
     refs = (asked.refs or [DEFAULT_REF]) if with_ref else []
     inputs = read_inputs(asked, mpt_method(asked.distance or "kl", with_ref), teachers=[asked.old, *refs])
     if inputs.resumes and not asked.refs and Role.REF not in row_of(inputs.recipe.method.name).teachers:
-        with_ref, refs = False, []  # as the run was begun
+        # As the run was begun.
+        with_ref = False
+        refs = []
     method = chosen_mpt_method(inputs.recipe.method, asked.distance, with_ref)
     if asked.max_nfr is not None and asked.k is not None:
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
@@ -235,13 +231,12 @@ def _run_training(inputs: Inputs, training: Training, log: list[TrackerName]) ->
         typer.echo(recipe.to_yaml(), nl=False)
         return
     training = _choose_teachers(inputs, training, folder)
-    old, root = training.old, inputs.asked.run_root
     request = RunRequest(
         recipe=recipe,
         split=inputs.split,
         folder=folder,
-        old=None if old is None else find_checkpoint(old, root),
-        refs=find_references(training.refs, root),
+        old=None if training.old is None else find_checkpoint(training.old, inputs.asked.run_root),
+        refs=find_references(training.refs, inputs.asked.run_root),
         only_old_classes=training.only_old_classes,
         resume=inputs.asked.resume,
         overwrite=inputs.asked.overwrite,
@@ -278,10 +273,11 @@ def _choose_teachers(inputs: Inputs, training: Training, folder: Path) -> Traini
     A default old model that is missing is left out, if the method does not need it. A run that is resumed
     takes the teachers that the checkpoint in its folder records.
     """
-    old, refs = training.old, training.refs
-    if old == DEFAULT_OLD and not training.needs_old:
-        is_there = (inputs.asked.run_root / old / "best.pt").exists()
-        old = old if is_there else None
+    old = training.old
+    refs = training.refs
+    is_missing = not (inputs.asked.run_root / DEFAULT_OLD / "best.pt").exists()
+    if old == DEFAULT_OLD and is_missing and not training.needs_old:
+        old = None
     if inputs.resumes and (old == DEFAULT_OLD or refs == [DEFAULT_REF]):
         recorded = _recorded_teachers(folder)
         if old == DEFAULT_OLD:
@@ -295,11 +291,9 @@ def _print_dry_run(inputs: Inputs, request: RunRequest) -> None:
     """Print the plan of a training, as lines or JSON; nothing is written."""
     from mptctl.training.dry_run import dry_run
 
-    show(
-        dry_run(request, inputs.recipe_name),
-        lambda plan: typer.echo("\n".join([*describe_dry_run(plan), "nothing was written"])),
-        as_json=inputs.asked.as_json,
-    )
+    plan = dry_run(request, inputs.recipe_name)
+    lines = [*describe_dry_run(plan), "nothing was written"]
+    show(plan, lambda _: "\n".join(lines), as_json=inputs.asked.as_json)
 
 
 def _train_and_adjust(
@@ -320,15 +314,18 @@ def _train_and_adjust(
     result = train(request, logging_observer(request, trackers))
     if rank() != 0:
         return
-    summary, best, name = result.summary(), str(result.run.best), request.folder.name
+    summary = result.summary()
+    best = str(result.run.best)
+    name = request.folder.name
     if adjustment is not None:
         adjusted = adjust_and_warn(adjustment, session)
-        best, name = adjusted.best, Path(adjusted.run).name
+        best = adjusted.best
+        name = Path(adjusted.run).name
         summary = summary.model_copy(update={"adjusted": best})
     words = [training.then] if training.then else ["evaluate", training.old or DEFAULT_OLD, name]
     if not inputs.asked.as_json:
         typer.echo(next_command(words, inputs.asked.run_root), err=True)
-    show(summary, lambda _: typer.echo(best), as_json=inputs.asked.as_json)
+    show(summary, lambda _: best, as_json=inputs.asked.as_json)
 
 
 def _notes_on_unused_keys(asked: TrainSettings, recipe: Recipe) -> list[str]:

@@ -78,11 +78,7 @@ def _train_members(
             f"{request.folder}: {some(further)} {are_there} among the members that --ref names", err=True
         )
     summary = EnsembleSummary(run=str(request.folder), members=summarize_members(members, trained=True))
-    show(
-        summary,
-        lambda summary: typer.echo("\n".join(member.best for member in summary.members)),
-        as_json=as_json,
-    )
+    show(summary, lambda summary: "\n".join(member.best for member in summary.members), as_json=as_json)
 
 
 def _print_dry_run(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
@@ -103,4 +99,4 @@ def _print_dry_run(inputs: Inputs, request: RunRequest, members: list[Member]) -
     if first is not None:
         lines += ["the first that is not there:", *describe_dry_run(first)]
     lines.append("nothing was written")
-    show(plan, lambda _: typer.echo("\n".join(lines)), as_json=inputs.asked.as_json)
+    show(plan, lambda _: "\n".join(lines), as_json=inputs.asked.as_json)

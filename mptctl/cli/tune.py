@@ -22,7 +22,7 @@ from mptctl.models.run_folder import find_checkpoint, find_references
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, parse_key_axis
 from mptctl.release.requests import budget_of_flags
-from mptctl.report.documents.tune import save_tune_figure, watch_search
+from mptctl.report.documents.tune import save_tune_figure, tune_document, watch_search
 from mptctl.report.media.progress_bars import print_plain_line, throttled_log
 from mptctl.report.media.provenance import provenance
 from mptctl.tune.request import TuneRequest
@@ -45,8 +45,9 @@ def tune_k(asked: TuneSettings) -> None:
     if asked.method is not None:
         row_of(asked.method)  # UsageError if there is none
     axes = _read_axes(asked)
-    sampler = asked.sampler or ("random" if any(axis.range for axis in axes) else "grid")
-    if sampler == "grid" and any(axis.range for axis in axes):
+    has_ranges = any(axis.range for axis in axes)
+    sampler = asked.sampler or ("random" if has_ranges else "grid")
+    if sampler == "grid" and has_ranges:
         raise UsageError("--sampler grid: needs values, as a,b,c; ranges are for random and optuna")
     budget = _choose_budget(asked)
     if asked.trials is not None and sampler == "grid":
@@ -115,7 +116,7 @@ def _choose_budget(asked: TuneSettings) -> Budget:
     """The limit that the chosen trial has to keep: the given one, else `MAX_ER_INCREASE`."""
     refuse_without_budget(asked.max_nfr, asked.confidence)
     given = budget_of_flags(asked.max_nfr, asked.max_er_increase, asked.confidence)
-    return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
+    return given or Budget(max_er_increase=MAX_ER_INCREASE / 100)
 
 
 def _gpus_per_trial(recipe: Recipe) -> float:
@@ -139,7 +140,7 @@ def _search_and_print(request: TuneRequest, asked: TuneSettings) -> None:
         report = sweep(request, on_update, print_line, throttled_log(print_line))
     digests = {"split": report.split_fingerprint, **report.teachers}
     written = save_tune_figure(report, request.folder, provenance(sys.argv, digests))
-    show(report, "tune:tune_document", as_json=asked.as_json)
+    show(report, tune_document, as_json=asked.as_json)
     if report.best_recipe is not None:
         written.insert(0, Path(report.best_recipe))
     for path in written:
@@ -164,4 +165,4 @@ def _print_dry_run(inputs: Inputs, request: TuneRequest) -> None:
         *describe_dry_run(plan.first),
         "nothing was written",
     ]
-    show(plan, lambda _: typer.echo("\n".join(lines)), as_json=inputs.asked.as_json)
+    show(plan, lambda _: "\n".join(lines), as_json=inputs.asked.as_json)

@@ -11,10 +11,13 @@ from mptctl.errors import DataError, StorageError, UsageError, one_line
 # Errors of the system on reading and on writing a file, which are no fault of the program.
 NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-# What libraries say that have an exception of their own, or none, for memory that ran out; the last is what
-# the system's loader says of a library that there is no room for.
+# Words of libraries that raise no MemoryError where memory runs out; the last are the system loader's, where
+# a library does not fit.
 NO_MEMORY = (
-    *("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory"),
+    "can't allocate memory",
+    "out of memory",
+    "bad_alloc",
+    "Cannot allocate memory",
     "failed to map segment from shared object",
 )
 # Modules that mptctl requires and an installation for the gate alone leaves out (requirements-gate.txt).
@@ -29,8 +32,8 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
         words: of the command line, without the program.
     """
     said = one_line(error)[:300]
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in LEFT_OUT:
-        module = str(error.name).partition(".")[0]
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if module in LEFT_OUT:
         command = next((word for word in words if not word.startswith("-")), "mptctl")
         return (
             f"{command}: needs {module}, which is not installed (requirements-gate.txt leaves it "

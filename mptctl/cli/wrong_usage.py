@@ -28,16 +28,18 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
         flags = [name for flag in context.command.params for name in flag.opts if name.startswith("--")]
         meant = _suggested_keys(unknown, words) if "--set" in flags else []
         meant = meant or difflib.get_close_matches(unknown, flags, n=1, cutoff=0.7)
-        message = f"no such flag: {unknown}" + (f"; did you mean {' or '.join(meant)}?" if meant else "")
+        message = f"no such flag: {unknown}"
+        if meant:
+            message += f"; did you mean {' or '.join(meant)}?"
     elif wrong_value is not None:
         name, reason = wrong_value.groups()
         reason = reason.removeprefix("Value error, ").partition(", unable to parse")[0]
         reason = reason.replace("Input should be", "must be")
-        given = f" {_value_of(name, words)!r}" if name.startswith("--") and reason.startswith("must") else ""
-        message = f"{name}{given}: {reason}"
-    return (
-        f"{message}{'' if message.endswith('?') else ';'} {command_path(context)} --help lists what there is"
-    )
+        if name.startswith("--") and reason.startswith("must"):
+            name = f"{name} {_value_of(name, words)!r}"
+        message = f"{name}: {reason}"
+    end = "" if message.endswith("?") else ";"
+    return f"{message}{end} {command_path(context)} --help lists what there is"
 
 
 def _suggested_keys(unknown: str, words: Sequence[str]) -> list[str]:

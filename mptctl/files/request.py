@@ -96,7 +96,7 @@ DryRun = Annotated[bool, Flag(text="Check everything, say what would be done, wr
 Json = Annotated[bool, Flag(text="Print one JSON object and nothing else.", names="--json")]
 Log = Annotated[
     list[TrackerName],
-    Flag("TRACKER", "Log recipe, curves and result to mlflow, wandb or tensorboard. Repeatable."),
+    Flag("TRACKER", "Log recipe, curves and result to mlflow or wandb. Repeatable."),
 ]
 LEVEL = Flag(
     text="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)"

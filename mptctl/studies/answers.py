@@ -58,7 +58,8 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
         return kept_answers(folder)
     from mptctl.models.checkpoint import load_checkpoint
 
-    checkpoint, kept = load_checkpoint(best), read_answers(folder)
+    checkpoint = load_checkpoint(best)
+    kept = read_answers(folder)
     if (
         kept is not None
         and kept.head.digest == checkpoint.digest
@@ -150,26 +151,26 @@ def _compute_answers(folder: Path, checkpoint: Checkpoint, split: Split, session
 
 def _answers_on(part: Part, predictions: Predictions, split: Split) -> PartAnswers:
     """Predictions with logits on one part, in the order of the manifest, as the small file holds them."""
-    names, old = split.classes.names, frozenset(split.classes.old)
+    names = split.classes.names
     pairing = pair({"run": predictions})
-    scores = score(pairing, "run", old)
+    scores = score(pairing, "run", frozenset(split.classes.old))
     if scores is None:
         raise ValueError("a model's predictions have logits")
-    # From the order of the ids to that of the manifest.
-    manifest_order = np.argsort(pairing.rows["run"])
-    # From the order of the vocabulary to that of the split's classes.
+    # Samples come in the order of their ids; these are their rows in the order of the manifest.
+    rows = np.argsort(pairing.rows["run"])
+    # The index among the split's classes of each label in the vocabulary.
     index_of = {name: i for i, name in enumerate(names)}
     class_of = np.array([index_of[label] for label in pairing.vocabulary], dtype=np.int64)
-    took_new = class_of[pairing.answers["run"]] >= len(old)
+    answer = class_of[pairing.answers["run"][rows]]
     return round_answers(
         index=split.indices(part),
-        label=class_of[pairing.truth][manifest_order],
-        old_answer=class_of[scores.old_answer][manifest_order],
-        new_answer=class_of[scores.new_answer][manifest_order],
-        old_logit=scores.old_logit[manifest_order],
-        new_logit=scores.new_logit[manifest_order],
-        took_new=took_new[manifest_order],
-        confidence=scores.confidence[manifest_order],
+        label=class_of[pairing.truth[rows]],
+        old_answer=class_of[scores.old_answer[rows]],
+        new_answer=class_of[scores.new_answer[rows]],
+        old_logit=scores.old_logit[rows],
+        new_logit=scores.new_logit[rows],
+        took_new=answer >= split.classes.num_old,
+        confidence=scores.confidence[rows],
         classes=len(names),
     )
 

@@ -148,11 +148,11 @@ class RunAnswers:
 def settings_of(run: RunAnswers) -> str:
     """The settings that runs of a row share, as JSON: recipe without seed and speed, number of teachers."""
     recipe = run.recipe.model_dump(mode="json")
-    keys_of_speed = list_changeable_keys()
     recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
-    recipe["data"] = {
-        key: value for key, value in recipe["data"].items() if f"data.{key}" not in keys_of_speed
-    }
+    for key in list_changeable_keys():
+        group, _, name = key.partition(".")
+        if group == "data":
+            recipe["data"].pop(name, None)
     return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)
 
 
@@ -205,9 +205,8 @@ def write_answers(answers: RunAnswers) -> None:
 def answers_bytes(answers: RunAnswers) -> bytes:
     """The content of ``answers.npz``: the same bytes for the same predictions."""
     head = np.frombuffer(answers.head.model_dump_json().encode(), dtype=np.uint8)
-    parts = {"val": answers.val, "test": answers.test}
     arrays: dict[str, Any] = {
-        f"{part}_{name}": array for part in PARTS for name, array in _pack(parts[part]).items()
+        f"{part}_{name}": array for part in PARTS for name, array in _pack(answers.part(part)).items()
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, head=head, **arrays)
@@ -239,16 +238,15 @@ def round_answers(  # noqa: PLR0913  # the arrays of a file
     largest = float(np.finfo(np.float16).max)
     finite_old_logit = np.where(np.isfinite(old_logit), old_logit, -largest)
     difference = np.where(knows_new, new_logit - finite_old_logit, 0.0)
-    gap = np.clip(difference, -largest, largest).astype(np.float16)
-    gap = np.where(took_new, np.maximum(gap, LEAST), np.minimum(gap, np.float16(0)))
-    gap = np.where(knows_new, gap, np.float16(-np.inf))
+    rounded = np.clip(difference, -largest, largest).astype(np.float16)
+    with_sign = np.where(took_new, np.maximum(rounded, LEAST), np.minimum(rounded, np.float16(0)))
     return PartAnswers(
         index=index.astype(np.int32),
         label=label.astype(class_type),
         old_answer=old_answer.astype(class_type),
         new_answer=np.where(knows_new, new_answer, 0).astype(class_type),
         old_logit=np.clip(old_logit, -largest, largest).astype(np.float16),
-        gap=gap,
+        gap=np.where(knows_new, with_sign, np.float16(-np.inf)),
         confidence=confidence.astype(np.float16),
     )
 

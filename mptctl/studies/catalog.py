@@ -72,21 +72,15 @@ def _entries(wanted: str | None = None) -> Iterator[CatalogEntry]:
 
 def _own_entry(own: Own) -> CatalogEntry:
     """The entry of a method, criterion or network of one's own, with each setting's default and text."""
+    settings = {}
+    for key, field in own.settings.model_fields.items():
+        default = "required" if field.is_required() else field.get_default(call_default_factory=True)
+        settings[key] = {"default": default, "description": field.description or ""}
     return CatalogEntry(
         name=own.name,
         kind=own.kind,
         description=next(iter((own.function.__doc__ or "").strip().splitlines()), f"in {own.file}"),
-        content={
-            "settings": {
-                key: {
-                    "default": "required"
-                    if field.is_required()
-                    else field.get_default(call_default_factory=True),
-                    "description": field.description or "",
-                }
-                for key, field in own.settings.model_fields.items()
-            }
-        },
+        content={"settings": settings},
     )
 
 

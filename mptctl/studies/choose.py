@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,9 +38,16 @@ SAME_COST = 0.02
 HALVES_SEED = 4
 
 
-# A training shifted by one half of its validation samples and counted, as part ``test``, on the other half;
-# then the other way round.
-BothWays = tuple[Update, Update]
+class BothWays(NamedTuple):
+    """A training shifted by one half of its validation samples and counted, as part ``test``, on the other.
+
+    Attributes:
+        first: shifted by the first half.
+        second: shifted by the second half.
+    """
+
+    first: Update
+    second: Update
 
 
 def choose_update(
@@ -78,7 +86,8 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
         DataError: a half of the validation part has no sample of an old class.
     """
     all_groups = group_updates(updates)
-    plain, common = plain_by_replicate(all_groups), set.intersection(*(group.seeds for group in all_groups))
+    plain = plain_by_replicate(all_groups)
+    common = set.intersection(*(group.seeds for group in all_groups))
     groups = [
         group._replace(updates=[update for update in group.updates if update.replicate in common])
         for group in all_groups
@@ -89,19 +98,23 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
     # (R, S, 2) counts and denominators over both halves.
     flips = np.array([[[way.flips for way in ways] for ways in row] for row in rows]).sum(axis=2)
     errors = np.array([[[way.errors for way in ways] for ways in row] for row in rows]).sum(axis=2)
-    nfr, draws = flips[..., 0] / flips[..., 1], redraw_flips(rows)
-    costs = [cost_of_updates(group.updates, plain) for group in groups]
-    known = np.array([np.inf if cost.total is None else cost.total for cost in costs])
+    nfr = flips[..., 0] / flips[..., 1]
+    draws = redraw_flips(rows)
+    costs = [cost_of_updates(group.updates, plain).total for group in groups]
+    known_costs = np.array([np.inf if cost is None else cost for cost in costs])
     seeds = [update.replicate for update in groups[0].updates]
     rates: list[RowRate] = [
         {seed: SeedRate(nfr[i, s], draws[i, s]) for s, seed in enumerate(seeds)} for i in range(len(rows))
     ]
-    mean, least = nfr.mean(axis=1), least_differences(rates)
-    chosen, near, beaten = choose_row(mean, known, least), are_near(mean, least), are_beaten(mean, known)
+    mean = nfr.mean(axis=1)
+    least = least_differences(rates)
+    near = are_near(mean, least)
+    beaten = are_beaten(mean, known_costs)
+    chosen = groups[choose_row(mean, known_costs, least)]
     return Choice(
-        chosen=groups[chosen].name,
-        fewest_flips=groups[fewest_flips(mean, known)].name,
-        commands=_commands(groups[chosen], _val_error(target) - _val_error(groups[chosen])),
+        chosen=chosen.name,
+        fewest_flips=groups[fewest_flips(mean, known_costs)].name,
+        commands=_commands(chosen, _val_error(target) - _val_error(chosen)),
         seeds=[seed for _, seed in seeds],
         error_of=target.name,
         rows=[
@@ -113,13 +126,13 @@ def choose_among(updates: Sequence[Update], notes: Sequence[str] = ()) -> Choice
                 nfr=mean[i],
                 flips=Counted(values=flips[i].tolist()),
                 errors=Counted(values=errors[i].tolist()),
-                cost=costs[i].total,
+                cost=costs[i],
                 within_noise=bool(near[i]),
                 is_beaten=bool(beaten[i]),
             )
             for i, group in enumerate(groups)
         ],
-        estimate=estimate_choice(mean, draws.mean(axis=1), known, least),
+        estimate=estimate_choice(mean, draws.mean(axis=1), known_costs, least),
         noise=Noise(
             over="seeds and samples" if len(seeds) > 1 else "samples", resamples=REDRAWS, level=LEVEL
         ),
@@ -222,8 +235,8 @@ def divide(n: int) -> tuple[IntArray, IntArray]:
 
 def _shift_both_ways(group: Group, target: Group) -> list[BothWays]:
     """Shift the updates of a row to the error of another row on one half, to be counted on the other half."""
-    ways = [shift_to_error_of(_halve(target, i), _halve(group, i), -np.inf) for i in (0, 1)]
-    return list(zip(*ways, strict=True))
+    first, second = (shift_to_error_of(_halve(target, i), _halve(group, i), -np.inf) for i in (0, 1))
+    return list(map(BothWays, first, second))
 
 
 def _halve(group: Group, choosing: int) -> Group:
@@ -256,22 +269,28 @@ def redraw_flips(rows: Sequence[Sequence[BothWays]]) -> FloatArray:
         (R, S, D) negative flip rates over both halves; NaN where no sample of an old class was drawn.
     """
     redrawn = np.zeros((len(rows), len(rows[0]), REDRAWS))
-    for s, (way, other) in enumerate(rows[0]):
-        n = len(way.run.val) + len(way.run.test)
-        rng, block = np.random.default_rng([SEEDS["val"], n]), max(1, BLOCK // n)
+    for s, ways in enumerate(rows[0]):
+        n = len(ways.first.run.val) + len(ways.first.run.test)
+        rng = np.random.default_rng([SEEDS["val"], n])
+        block = max(1, BLOCK // n)
         for start in range(0, REDRAWS, block):
             size = min(block, REDRAWS - start)
             first, second = (draw_weights(rng, size, len(half)) for half in divide(n))
             for i, row in enumerate(rows):
-                for each, chooses, counts in zip(row[s], (first, second), (second, first), strict=True):
-                    weights: dict[tuple[Part, int], Weights] = {
-                        ("val", chooses.shape[1]): chooses,
-                        ("test", counts.shape[1]): counts,
-                    }
-                    nfr = rates_of_draws(each.counted, weights)["nfr"]
-                    redrawn[i, s, start : start + size] += nfr * each.flips[1]
-        redrawn[:, s] /= way.flips[1] + other.flips[1]
+                flips = _redrawn_flips(row[s].first, first, second)
+                flips += _redrawn_flips(row[s].second, second, first)
+                redrawn[i, s, start : start + size] = flips
+        redrawn[:, s] /= ways.first.flips[1] + ways.second.flips[1]
     return redrawn
+
+
+def _redrawn_flips(update: Update, chooses: Weights, counts: Weights) -> FloatArray:
+    """The flips of an update in each draw of the half that chooses its shift and the half that counts."""
+    weights: dict[tuple[Part, int], Weights] = {
+        ("val", chooses.shape[1]): chooses,
+        ("test", counts.shape[1]): counts,
+    }
+    return rates_of_draws(update.counted, weights)["nfr"] * update.flips[1]
 
 
 def _notes_on(
@@ -280,8 +299,10 @@ def _notes_on(
     """Notes on trainings that take no part in the choice, and on rows that no shift brings to the error."""
     left_out = found - sum(len(group.updates) for group in groups)
     notes = [f"{left_out} runs are left out: not all rows have their seeds"] if left_out else []
-    reached = [all(way.is_reached for ways in row for way in ways) for row in rows]
-    missed = [group.name for group, is_reached in zip(groups, reached, strict=True) if not is_reached]
+    missed = []
+    for group, row in zip(groups, rows, strict=True):
+        if not all(ways.first.is_reached and ways.second.is_reached for ways in row):
+            missed.append(group.name)
     if missed:
         notes.append(
             f"no shift brings {', '.join(missed)} to the error of {target.name} on every half, where the "
@@ -298,13 +319,17 @@ def _commands(group: Group, increase: float) -> list[str]:
         increase: the common error minus its own, a fraction.
     """
     run = group.updates[0].run
-    method, name = run.recipe.method.name, shlex.quote(run.folder.name)
+    method = run.recipe.method.name
+    name = shlex.quote(run.folder.name)
     recipe = f"--recipe {shlex.quote(str(run.folder / 'recipe.yaml'))}"
-    refs = sum(teacher != Role.OLD.value for teacher in run.head.work.teachers)
     train = "train-mpt" if method in ("mpt-kl", "mpt-lm") else f"train-baseline {method}"
-    lines = [f"{train} {recipe}{' --ref ensemble' if refs > 1 else ''} --name {name}"]
-    if refs:
-        lines.insert(0, f"train-ref {recipe}" if refs == 1 else f"train-ensemble --size {refs} {recipe}")
+    refs = sum(teacher != Role.OLD.value for teacher in run.head.work.teachers)
+    if refs > 1:
+        lines = [f"train-ensemble --size {refs} {recipe}", f"{train} {recipe} --ref ensemble --name {name}"]
+    elif refs == 1:
+        lines = [f"train-ref {recipe}", f"{train} {recipe} --name {name}"]
+    else:
+        lines = [f"{train} {recipe} --name {name}"]
     if run.head.has_new_classes:
         lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
     return [f"mptctl {line}" for line in lines]

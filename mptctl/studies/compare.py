@@ -44,13 +44,12 @@ from mptctl.studies.groups import (
     refuse_unknown_row,
 )
 from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error
+from mptctl.studies.training_cost import RunWork
 from mptctl.studies.tuning.record import Tuning, read_tuning
 from mptctl.studies.updates import Update, find_updates
 
 # Figures of an old model's calibration that have a mean over seeds.
 CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "scaled_aece")
-
-
 # A row's rates, each by split and seed.
 RedrawnRow = Mapping[Column, dict[Hashable, SeedRate]]
 # The table of a comparison: of each update and measure a number, None where it is not defined.
@@ -108,10 +107,9 @@ def compare_runs(
     if against is not None and all(group.name != against for group in groups):
         notes.append(f"the table: no differences: it has no row {against}")
     most_seeds = max((len(group.updates) for group in groups), default=1)
+    plain = plain_by_replicate(unshifted)
     return Comparison(
-        rows=_build_rows(
-            groups, plain_by_replicate(unshifted), tunings, against, all_shifted=target is not None
-        ),
+        rows=_build_rows(groups, plain, tunings, against, all_shifted=target is not None),
         part=part,
         equal_error=equal_error,
         against=against,
@@ -153,8 +151,12 @@ def _build_rows(
     base = next((rates for group, rates in zip(groups, redrawn, strict=True) if group.name == against), None)
     rows = []
     for i, group in enumerate(groups):
-        updates, cost = group.updates, cost_of_updates(group.updates, plain)
+        updates = group.updates
+        cost = cost_of_updates(updates, plain)
         has_bias = all_shifted or group.method == BIAS_ROW
+        differences = None
+        if base is not None and group.name != against:
+            differences = _differences(redrawn[i], base)
         rows.append(
             ComparisonRow(
                 name=group.name,
@@ -172,7 +174,7 @@ def _build_rows(
                 best=best[i],
                 within_noise_of_best=near[i],
                 bias=spread([update.bias for update in updates]) if has_bias else None,
-                differences=None if base is None or group.name == against else _differences(redrawn[i], base),
+                differences=differences,
             )
         )
     return rows
@@ -180,16 +182,13 @@ def _build_rows(
 
 def _redraw(groups: Sequence[Group]) -> list[RedrawnRow]:
     """The rates of each row, on the samples themselves and on draws, the same for all rows."""
-    draws = iter(redraw_rates([update.counted for group in groups for update in group.updates]))
-    rows = list[RedrawnRow]()
-    for group in groups:
-        rates = [(update.replicate, observed_rates(update.counted), next(draws)) for update in group.updates]
-        rows.append(
-            {
-                column: {seed: SeedRate(observed[column], drawn[column]) for seed, observed, drawn in rates}
-                for column in COLUMNS
-            }
-        )
+    rows: list[RedrawnRow] = [{column: {} for column in COLUMNS} for _ in groups]
+    cells = [(row, update) for row, group in zip(rows, groups, strict=True) for update in group.updates]
+    draws = redraw_rates([update.counted for _, update in cells])
+    for (row, update), drawn in zip(cells, draws, strict=True):
+        observed = observed_rates(update.counted)
+        for column in COLUMNS:
+            row[column][update.replicate] = SeedRate(observed[column], drawn[column])
     return rows
 
 
@@ -238,16 +237,15 @@ def cost_of_updates(updates: Sequence[Update], plain: Mapping[tuple[str, int], U
     A part is None where its work or the plain training of a seed is not known.
     """
 
-    def mean(part: str) -> float | None:
-        amounts = [getattr(update.run.head.work, part) for update in updates]
-        return spread(
-            [
-                _in_units(each, plain.get(update.replicate))
-                for each, update in zip(amounts, updates, strict=True)
-            ]
-        ).mean
+    def mean(part: Callable[[RunWork], float | None]) -> float | None:
+        amounts = [_in_units(part(each.run.head.work), plain.get(each.replicate)) for each in updates]
+        return spread(amounts).mean
 
-    return Cost(own=mean("own"), asked=mean("asked"), taught=mean("taught"))
+    return Cost(
+        own=mean(lambda work: work.own),
+        asked=mean(lambda work: work.asked),
+        taught=mean(lambda work: work.taught),
+    )
 
 
 def _in_units(operations: float | None, plain: Update | None) -> float | None:

@@ -33,23 +33,23 @@ def count_run(folder: Path, meta: CheckpointMeta, beside: Path | None = None) ->
     """
     recipe = meta.recipe
     operations = count_model(meta)
-    steps, per_epoch = count_steps(folder)
-    batch = recipe.optim.batch_size
-    # Steps of the first epochs, in which the method does not ask its teachers yet.
-    untaught = start_epoch(recipe.method) * (per_epoch or 0)
     asked_roles = _asked_roles(folder, meta)
-    counted: dict[str, TeacherWork | None] = {}
+    teachers: dict[str, TeacherWork | None] = {}
     for name, digest in meta.teachers.items():
         is_asked = role_of(name) in asked_roles
         gives_weights = recipe.method.init == "ref" and role_of(name) is Role.REF
         if is_asked or gives_weights:
             teacher = find_by_digest(digest, beside or folder)
-            counted[name] = _count_teacher(name, teacher, is_asked=is_asked)
+            teachers[name] = _count_teacher(name, teacher, is_asked=is_asked)
+    steps = count_steps(folder)
+    pictures = taught_pictures = None
+    if steps.total is not None:
+        # In its first epochs the method does not ask its teachers yet.
+        untaught = start_epoch(recipe.method) * (steps.per_epoch or 0)
+        pictures = steps.total * recipe.optim.batch_size
+        taught_pictures = max(0, steps.total - untaught) * recipe.optim.batch_size
     return RunWork(
-        **operations._asdict(),
-        pictures=None if steps is None else steps * batch,
-        taught_pictures=None if steps is None else max(0, steps - untaught) * batch,
-        teachers=counted,
+        **operations._asdict(), pictures=pictures, taught_pictures=taught_pictures, teachers=teachers
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -69,7 +68,8 @@ def count_once(updates: Sequence[Update]) -> tuple[list[Update], list[str]]:
     """
     first_with: dict[tuple[str, ...], Update] = {}
     first_of_seed: dict[int, RunAnswers] = {}
-    once, notes = list[Update](), list[str]()
+    once: list[Update] = []
+    notes: list[str] = []
     for update in updates:
         _refuse_other_split(update.run, updates[0].run, first_of_seed)
         identities = _identities(update)
@@ -88,7 +88,7 @@ def _refuse_other_split(run: RunAnswers, first: RunAnswers, first_of_seed: dict[
     Raises:
         CheckpointError: as `count_once`.
     """
-    head, other = run.head, first_of_seed.setdefault(run.head.request.seed, run)
+    head = run.head
     pairs = [
         *differences(first.head.request, head.request),
         ("old classes", first.head.num_old, head.num_old),
@@ -99,10 +99,11 @@ def _refuse_other_split(run: RunAnswers, first: RunAnswers, first_of_seed: dict[
         for name, was, now in pairs
         if was != now and name not in ("seed", "data_root")
     ]
-    if reasons:
-        other = first
-    elif head.split_fingerprint != other.head.split_fingerprint:
-        reasons = [f"other pictures or classes with split seed {head.request.seed}"]
+    other = first
+    if not reasons:
+        other = first_of_seed.setdefault(head.request.seed, run)
+        if head.split_fingerprint != other.head.split_fingerprint:
+            reasons = [f"other pictures or classes with split seed {head.request.seed}"]
     if reasons:
         raise CheckpointError(
             f"{run.folder}: is of another split than {other.folder} ({'; '.join(reasons)}); compare runs of "
@@ -116,8 +117,10 @@ def _identities(update: Update) -> list[tuple[str, ...]]:
     Each begins with the relation of the later update to the earlier one, as a verb phrase for a note, and
     then has the facts that both have in common.
     """
-    run, old = update.run, update.old.head.digest
-    split, settings = run.head.split_fingerprint, settings_of(run)
+    run = update.run
+    old = update.old.head.digest
+    split = run.head.split_fingerprint
+    settings = settings_of(run)
     training = json.dumps([split, run.head.teachers, run.recipe.runtime.seed])
     return [
         ("is the model of", run.head.digest, split, old),
@@ -130,15 +133,15 @@ def group_updates(updates: Sequence[Update]) -> list[Group]:
     """Group updates that differ in their seed alone, in the order of methods and names.
 
     The updates of a group have the same settings, by `settings_of`, and old models of the same settings. Two
-    updates of the same settings, split and seed, for instance with
-    two references, are put into groups by the names of their runs, or else by their folders.
+    updates of the same settings, split and seed, for instance with two references, are put into groups by the
+    names of their runs, or else by their folders.
 
     Args:
         updates: each counted once.
     """
     same_settings = _divide(updates, lambda update: (settings_of(update.run), settings_of(update.old)))
     groups = _name_apart([_make_group(row) for same in same_settings for row in _one_a_seed(same)])
-    return sorted(groups, key=lambda group: (_place_of_method(group.method), group.name))
+    return sorted(groups, key=_order_in_table)
 
 
 def _study_of(run: Path) -> Path:
@@ -147,9 +150,10 @@ def _study_of(run: Path) -> Path:
     return parent.parent if parent.name.isdecimal() else parent
 
 
-def _place_of_method(method: str) -> int:
-    """The place of a method in the table; one's own stand behind ours."""
-    return METHOD_NAMES.index(method) if method in METHOD_NAMES else len(METHOD_NAMES)
+def _order_in_table(group: Group) -> tuple[int, str]:
+    """A key by which groups stand in the order of methods, one's own behind ours, and of names."""
+    is_ours = group.method in METHOD_NAMES
+    return METHOD_NAMES.index(group.method) if is_ours else len(METHOD_NAMES), group.name
 
 
 def _divide(updates: Sequence[Update], key: Callable[[Update], Hashable]) -> list[list[Update]]:
@@ -201,11 +205,14 @@ def _name_apart(groups: list[Group]) -> list[Group]:
         lambda run: run.parent,
     )
     for ending in endings:
-        named = [(group, f" ({ending(group.updates[0].run.folder)})") for group in groups]
-        shared = Counter(name for name, _ in {(group.name, added) for group, added in named})
+        endings_of: dict[str, set[str]] = {}
+        for group in groups:
+            endings_of.setdefault(group.name, set()).add(str(ending(group.updates[0].run.folder)))
         groups = [
-            group._replace(name=group.name + added) if shared[group.name] > 1 else group
-            for group, added in named
+            group._replace(name=f"{group.name} ({ending(group.updates[0].run.folder)})")
+            if len(endings_of[group.name]) > 1
+            else group
+            for group in groups
         ]
     return groups
 
@@ -223,16 +230,17 @@ def notes_on_plugins(groups: Sequence[Group]) -> list[str]:
     """A note on each row whose runs were trained by different texts of a plugin; none where none was."""
     notes = []
     for group in groups:
-        texts: dict[str, set[str]] = {}
+        copies_of: dict[str, set[str]] = {}
         for update in group.updates:
+            # A copy of a plugin is NAME-DIGEST.py.
             for copy in (update.run.folder / "plugins").glob("*-*.py"):
-                texts.setdefault(copy.name.rpartition("-")[0], set()).add(copy.name)
-        notes += [
-            f"{group.name}: was trained by different texts of {name}.py: {', '.join(sorted(copies))} in the "
-            "folders `plugins` of its runs"
-            for name, copies in texts.items()
-            if len(copies) > 1
-        ]
+                copies_of.setdefault(copy.name.rpartition("-")[0], set()).add(copy.name)
+        for name, copies in copies_of.items():
+            if len(copies) > 1:
+                notes.append(
+                    f"{group.name}: was trained by different texts of {name}.py: {', '.join(sorted(copies))} "
+                    "in the folders `plugins` of its runs"
+                )
     return notes
 
 

@@ -43,9 +43,8 @@ def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
     rivals = [group for group in groups if group.method.startswith("mpt")]
     if not rivals or plain is None or not any(update.run.head.has_new_classes for update in plain.updates):
         return ShiftedRows(rows, [])
-    # Keep the rivals with the most seeds in common with the plain row.
-    common = [len(plain.seeds & rival.seeds) for rival in rivals]
-    rivals = [rival for rival, seeds in zip(rivals, common, strict=True) if seeds == max(common)]
+    most_in_common = max(len(plain.seeds & rival.seeds) for rival in rivals)
+    rivals = [rival for rival in rivals if len(plain.seeds & rival.seeds) == most_in_common]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
         note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
         return ShiftedRows(rows, [note])
@@ -139,13 +138,13 @@ def at_equal_error(groups: Sequence[Group], target: Group) -> ShiftedRows:
     Raises:
         DataError: there is no validation part to choose a bias on.
     """
-    for update in [update for group in groups for update in group.updates]:
-        if not len(update.run.val):
+    for run in [update.run for group in groups for update in group.updates]:
+        if not len(run.val):
             raise DataError(
-                f"--equal-error: {update.run.folder} has no validation part to choose a shift on; "
-                "leave it out"
+                f"--equal-error: {run.folder} has no validation part to choose a shift on; leave it out"
             )
-    shifted_groups, notes = [], []
+    shifted_groups: list[Group] = []
+    notes: list[str] = []
     for group in groups:
         shifted = shift_to_error_of(target, group, least_bias=-np.inf)
         without_rival = len(group.updates) - len(shifted)

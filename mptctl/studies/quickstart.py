@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -104,24 +104,13 @@ def quickstart(
     """
     started = time.monotonic()
     study = replace(load_study(STUDY), flat=True)
-    folders = {run.name: run_folder(run_root, run.name) for run in plan_study(study, (seed,))}
-    existing = [path.name for path in folders.values() if os.path.lexists(path)]
-    if existing and not overwrite:
-        raise UsageError(
-            f"{run_root}: already holds {', '.join(existing)}; start anew with --overwrite, or use another "
-            "--run-root"
-        )
-    # A folder to be replaced may be in use, or be no run; and a file may stand where a folder is needed.
-    for folder in folders.values():
-        RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
-    split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
-    for name in existing:
-        with RunDir(folders[name]).locked("replace"):
-            RunDir(folders[name]).remove_run_files()
+    names = [run.name for run in plan_study(study, (seed,))]
+    runs = [RunDir(run_folder(run_root, name)) for name in names]
+    split = _make_split(run_root, runs, seed, overwrite=overwrite)
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root)
     report = run_study(request, on_update, log)
     refuse_if_failed(report.study, report.runs)
-    found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
+    found = load_predictions({name: name for name in names}, Session(run_root), part="test")
     models = found.models
     all_flips = ComparisonRequest(listed_flips=len(models[OLD]))
     reports = {name: compare(models[OLD], model, all_flips) for name, model in models.items()}
@@ -129,12 +118,30 @@ def quickstart(
     result = QuickstartResult(
         rows=list(rows.values()),
         meaning=_summarise_in_words(rows["no-treatment"], rows["mpt-kl"], split, models),
-        runs=[str(folder) for folder in folders.values()],
+        runs=[str(run.path) for run in runs],
         report=str(run_root / PAGE_NAME),
         next_command=NEXT_COMMAND,
         seconds=round(time.monotonic() - started, 1),
     )
     return Quickstart(result, reports["mpt-kl"], split, found)
+
+
+def _make_split(run_root: Path, runs: Sequence[RunDir], seed: int, *, overwrite: bool) -> Split:
+    """Split the characters, and throw away the runs of an earlier quickstart; errors as `quickstart`."""
+    existing = [run for run in runs if os.path.lexists(run.path)]
+    if existing and not overwrite:
+        raise UsageError(
+            f"{run_root}: already holds {', '.join(run.path.name for run in existing)}; start anew with "
+            "--overwrite, or use another --run-root"
+        )
+    # A folder to be replaced may be in use, or be no run; and a file may stand where a folder is needed.
+    for run in runs:
+        run.refuse_unusable("replace" if overwrite else "refuse")
+    split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
+    for run in existing:
+        with run.locked("replace"):
+            run.remove_run_files()
+    return split
 
 
 def _build_row(name: str, report: FlipReport) -> QuickstartRow:
@@ -149,23 +156,23 @@ def _build_row(name: str, report: FlipReport) -> QuickstartRow:
 
 
 def _summarise_in_words(
-    plain: QuickstartRow, careful: QuickstartRow, split: Split, models: Mapping[str, Predictions]
+    plain: QuickstartRow, mpt: QuickstartRow, split: Split, models: Mapping[str, Predictions]
 ) -> str:
     """The table in one sentence: flips and errors of both updates, and whether they differ beyond noise."""
 
     def error_percent(row: QuickstartRow) -> str:
         return "n/a" if row.er_all is None else f"{100 * row.er_all:.2f} %"
 
-    wrong = {name: models[name].preds != models[name].labels for name in (plain.model, careful.model)}
+    wrong = {name: models[name].preds != models[name].labels for name in (plain.model, mpt.model)}
     was_right = models[OLD].preds == models[OLD].labels
     flips = {name: wrong[name] & was_right for name in wrong}
-    flips_differ_by = difference_in_words(flips[plain.model], flips[careful.model])
-    errors_differ_by = difference_in_words(wrong[plain.model], wrong[careful.model])
+    flips_differ_by = difference_in_words(flips[plain.model], flips[mpt.model])
+    errors_differ_by = difference_in_words(wrong[plain.model], wrong[mpt.model])
     return (
         f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update "
         f"breaks {plain.negative_flips:,} that the old model got right and margin preserving training breaks "
-        f"{careful.negative_flips:,} ({flips_differ_by} apart), at an error over all classes of "
-        f"{error_percent(plain)} and {error_percent(careful)} ({errors_differ_by} apart)."
+        f"{mpt.negative_flips:,} ({flips_differ_by} apart), at an error over all classes of "
+        f"{error_percent(plain)} and {error_percent(mpt)} ({errors_differ_by} apart)."
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -136,10 +135,12 @@ def _tune(
     Raises:
         MptctlError: a trial failed; or as `run_study`.
     """
-    first = request if request.study.flat else replace(request, seeds=tuple(request.study.file.seeds[:1]))
-    trials = plan_trials(request.study, first.seeds[0])
+    # A study in one folder has one seed, which need not be the file's.
+    seed = request.seeds[0] if request.study.flat else request.study.file.seeds[0]
+    trials = plan_trials(request.study, seed)
     if not trials:
         return request, {}
+    first = replace(request, seeds=(seed,))
     splits = make_splits(first.study, first.run_root, first.seeds, first.data_root, progress)
     runs = plan_with_trials(first, trials)
     _refuse_untrainable_on(runs, splits)
@@ -152,8 +153,8 @@ def _tune(
 
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:
     """The trials of a study, after the runs that they learn from."""
-    seeds = list(dict.fromkeys(trial.run.seed for trial in trials))
-    planned = plan_study(request.study, seeds)
+    seeds = {trial.run.seed for trial in trials}  # one, or none without trials
+    planned = plan_study(request.study, list(seeds))
     return [*(run for run in planned if not run.is_update), *(trial.run for trial in trials)]
 
 
@@ -213,14 +214,13 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
     if not waiting:
         return
     gpus_here = gpus_for(choose_device(waiting[0].recipe.runtime.device))
+    joins_cluster = request.ray_address is not None
+    workers, cpus, gpus = shares(
+        request.parallel, usable_cores(), gpus_here, len(waiting), cluster=joins_cluster
+    )
+    cores = None if joins_cluster else workers * cpus
     set_ray_environment(request.ray_address)
-    with silence_stdout(), ExitStack() as stack:
-        joins_cluster = request.ray_address is not None
-        size, cpus, gpus = shares(
-            request.parallel, usable_cores(), gpus_here, len(waiting), cluster=joins_cluster
-        )
-        cores = None if joins_cluster else size * cpus
-        stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
+    with silence_stdout(), ray_cluster(request.ray_address, cpus, gpus, stop, cores):
         # Imported here, because Ray reads its settings when it is imported.
         import ray
 
@@ -229,8 +229,8 @@ def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop
         if joins_cluster and request.parallel is None:
             resources = ray.cluster_resources()
             fitting = resources["GPU"] // gpus if gpus else resources["CPU"] // cpus
-            size = min(len(waiting), int(fitting))
-        pool = WorkerPool(request.run_root, size, cpus, gpus)
+            workers = min(len(waiting), int(fitting))
+        pool = WorkerPool(request.run_root, workers, cpus, gpus)
         device = "cuda" if gpus else "cpu"
         try:
             _drive(pool, board, lambda run: on_machine(run, cpus, device))
@@ -271,10 +271,22 @@ def gpus_for(device: torch.device) -> int:
     return torch.cuda.device_count() if device.type == "cuda" else 0
 
 
-def shares(
-    parallel: int | None, cores: int, gpus: int, runs: int, *, cluster: bool = False
-) -> tuple[int, int, float]:
-    """Number of workers on this machine, cores of each, and GPUs of each (a fraction where they share one).
+class Shares(NamedTuple):
+    """The workers on this machine, and the share of it that each has.
+
+    Attributes:
+        workers: their number.
+        cpus: cores of each.
+        gpus: GPUs of each; a fraction where they share one.
+    """
+
+    workers: int
+    cpus: int
+    gpus: float
+
+
+def shares(parallel: int | None, cores: int, gpus: int, runs: int, *, cluster: bool) -> Shares:
+    """Divide this machine among workers.
 
     On a cluster each worker has a GPU of its own. The cores of workers without GPUs do not depend on how many
     runs are left, since the last bits of a run change with its threads.
@@ -287,8 +299,10 @@ def shares(
         cluster: the workers are on a cluster of machines like this one.
     """
     workers = min(parallel or gpus or cores, runs)
-    if not gpus:
-        return workers, 1 if parallel is None or cluster else max(1, cores // parallel), 0.0
-    if cluster:
-        return workers, max(1, cores // gpus), 1.0
-    return workers, max(1, cores // workers), min(1.0, gpus / workers)
+    if gpus and cluster:
+        return Shares(workers, max(1, cores // gpus), 1.0)
+    if gpus:
+        return Shares(workers, max(1, cores // workers), min(1.0, gpus / workers))
+    if parallel is None or cluster:
+        return Shares(workers, 1, 0.0)
+    return Shares(workers, max(1, cores // parallel), 0.0)

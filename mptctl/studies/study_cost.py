@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from mptctl.errors import UsageError
 from mptctl.methods.rows import row_of, start_epoch
@@ -16,18 +15,6 @@ from mptctl.studies.study_file import ENSEMBLE, OLD, Study, UpdateRow
 CLASSES = 100
 # Of floats, so that 2.7 times 30 epochs are 81.
 ROUNDING = 1e-9
-
-
-class RowCost(NamedTuple):
-    """The training cost of a row in plain trainings.
-
-    Attributes:
-        trained: its passes and those of its teachers, which grow with its length.
-        taught: the training of its references.
-    """
-
-    trained: float
-    taught: float
 
 
 def within_cost(study: Study, most: float) -> tuple[Study, str]:
@@ -46,21 +33,22 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
     Raises:
         UsageError: fewer than two rows are left.
     """
-    kept, said, dearer = dict[str, Recipe](), [], []
+    kept: dict[str, Recipe] = {}
+    costs: list[str] = []
+    dearer: list[str] = []
     for row in study.file.updates:
         recipe = study.updates[row.name]
-        cost = _cost_of(row, recipe, study)
+        refs = _count_references(row, recipe, study)  # each costs a plain training
         if row.longer:
-            recipe = _lengthen(recipe, max(1.0, (most - cost.taught) / cost.trained))
-            cost = _cost_of(row, recipe, study)
+            recipe = _lengthen(recipe, max(1.0, (most - refs) / _own_cost(row, recipe, study, refs)))
+        cost = _own_cost(row, recipe, study, refs) + refs
         # Without room for another epoch a longer row would be the row of its recipe once more.
         is_as_before = row.longer and recipe.optim.epochs == study.updates[row.name].optim.epochs
-        total = cost.trained + cost.taught
-        if total > most or is_as_before:
+        if cost > most or is_as_before:
             dearer.append(row.name)
         else:
             kept[row.name] = recipe
-            said.append(f"{row.name} {total:.2f} ({recipe.optim.epochs} epochs)")
+            costs.append(f"{row.name} {cost:.2f} ({recipe.optim.epochs} epochs)")
     without = f"; left out: {', '.join(dearer)}" if dearer else ""
     if len(kept) < 2:
         raise UsageError(
@@ -69,21 +57,36 @@ def within_cost(study: Study, most: float) -> tuple[Study, str]:
         )
     rows = [row for row in study.file.updates if row.name in kept]
     file = study.file.model_copy(update={"updates": rows})
-    sentence = f"training cost of each row, in plain trainings: {', '.join(said)}{without}"
+    sentence = f"training cost of each row, in plain trainings: {', '.join(costs)}{without}"
     return replace(study, file=file, updates=kept), sentence
 
 
-def _cost_of(row: UpdateRow, recipe: Recipe, study: Study) -> RowCost:
-    """The cost of a row, counted as `compare` does, by the operations of the networks."""
-    roles, reference = row_of(row.method).teachers, _count(study.new)
-    refs = 0
-    if Role.REF in roles or recipe.method.init == "ref":
-        refs = (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
-    asked = _count(study.old[OLD]).forward if Role.OLD in roles else 0
-    asked += refs * reference.forward if Role.REF in roles else 0
-    taught_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
-    step = (_count(recipe).training_step + taught_share * asked) / reference.training_step
-    return RowCost(_length(recipe) / _length(study.new) * step, float(refs))
+def _count_references(row: UpdateRow, recipe: Recipe, study: Study) -> int:
+    """The number of references that a row learns from or begins with."""
+    if Role.REF not in row_of(row.method).teachers and recipe.method.init != "ref":
+        return 0
+    return (study.file.ensemble or 1) if row.ref == ENSEMBLE else 1
+
+
+def _own_cost(row: UpdateRow, recipe: Recipe, study: Study, refs: int) -> float:
+    """The passes of a row and of its teachers in plain trainings, which grow with its length.
+
+    Counted as `compare` does, by the operations of the networks.
+
+    Args:
+        row: of the study.
+        recipe: of the row.
+        study: which has it.
+        refs: number of its references.
+    """
+    roles = row_of(row.method).teachers
+    plain = _count(study.new)
+    asked = refs * plain.forward if Role.REF in roles else 0
+    if Role.OLD in roles:
+        asked += _count(study.old[OLD]).forward
+    asked_share = max(0.0, 1 - start_epoch(recipe.method) / max(recipe.optim.epochs, 1))
+    step = (_count(recipe).training_step + asked_share * asked) / plain.training_step
+    return _length(recipe) / _length(study.new) * step
 
 
 def _count(recipe: Recipe) -> ModelOperations:

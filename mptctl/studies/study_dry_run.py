@@ -88,24 +88,24 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     later = plan_seeds(request)
     standing = find_standings(later, splits) | find_standings(tuning, splits)
     runs = list({run.key: run for run in (*tuning, *later)}.values())
-    unfinished = [run for run in runs if standing[run.key] != "done"]
+    runs_left = sum(standing[run.key] != "done" for run in runs)
     device = choose_device(runs[0].recipe.runtime.device)
-    runs_left = max(1, len(unfinished))
-    on_cluster = request.ray_address is not None
-    parallel, threads, _ = shares(
-        request.parallel, usable_cores(), gpus_for(device), runs_left, cluster=on_cluster
+    joins_cluster = request.ray_address is not None
+    share = shares(
+        request.parallel, usable_cores(), gpus_for(device), max(1, runs_left), cluster=joins_cluster
     )
     sizes = _find_sizes(replace(request, seeds=seeds), splits)
     refuse_untrainable_runs(runs, sizes, device)
-    rows = _build_rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
+    runs = [on_machine(run, share.cpus, device.type) for run in runs]
+    rows = _build_rows(runs, standing, sizes, root, device)
     return StudyDryRun(
         study=request.study.name,
         description=request.study.file.description,
         run_root=str(root),
-        runs=list(rows.values()),
+        runs=rows,
         device=device.type,
-        parallel=parallel,
-        seconds=round(sum(row.seconds for row in rows.values()), 3),
+        parallel=share.workers,
+        seconds=round(sum(row.seconds for row in rows), 3),
     )
 
 
@@ -137,8 +137,8 @@ def _build_rows(
     sizes: dict[str, Sizes],
     root: Path,
     device: torch.device,
-) -> dict[str, PlannedRow]:
-    """The rows of all runs by their keys, with the steps left and estimates of their time.
+) -> list[PlannedRow]:
+    """The rows of all runs, with the steps left and estimates of their time.
 
     Args:
         runs: all runs of the study.
@@ -148,25 +148,26 @@ def _build_rows(
         device: where runs compute.
     """
     planned = {run.key: run for run in runs}
-    rows = {}
+    rows = []
     for run in runs:
         state = standing[run.key]
-        steps = 0 if state in ("done", "unanswered") else sizes[run.split_folder].steps(run)
+        split = sizes[run.split_folder]
+        steps = 0 if state in ("done", "unanswered") else split.steps(run)
         if state == "begun":
             line = last_line(RunDir(root / run.key).metrics)
             if line is not None:
                 steps = max(0, steps - line.step)
-        estimate = (
-            estimate_planned(run, planned, sizes[run.split_folder], steps, device) if steps else NOTHING_LEFT
-        )
-        rows[run.key] = PlannedRow(
-            seed=run.seed,
-            run=run.name,
-            method=run.method,
-            teachers=list(run.teachers),
-            standing=state,
-            steps=steps,
-            step_seconds=estimate.step_seconds,
-            seconds=estimate.seconds,
+        estimate = estimate_planned(run, planned, split, steps, device) if steps else NOTHING_LEFT
+        rows.append(
+            PlannedRow(
+                seed=run.seed,
+                run=run.name,
+                method=run.method,
+                teachers=list(run.teachers),
+                standing=state,
+                steps=steps,
+                step_seconds=estimate.step_seconds,
+                seconds=estimate.seconds,
+            )
         )
     return rows

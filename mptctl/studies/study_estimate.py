@@ -13,7 +13,6 @@ from mptctl.data.split import Split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.methods.rows import row_of
 from mptctl.names import Role
-from mptctl.recipe import Recipe
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
 from mptctl.training.estimate import Estimate, time_untrained
@@ -117,17 +116,13 @@ def estimate_planned(
         steps: optimizer steps left.
         device: where the run computes.
     """
-    roles, reference_keys = row_of(run.method).teachers, list(run.teachers)
-    num_classes, batch_size = sizes.known_to(run), run.recipe.optim.batch_size
-    teachers: list[tuple[Recipe, int]] = []
-    if run.old is not None:
-        old_key = reference_keys.pop(0)  # the old model is the first of the teachers
-        if Role.OLD in roles:
-            teachers.append((planned[old_key].recipe, sizes.num_old))
-    if Role.REF in roles:
-        teachers += [(planned[key].recipe, num_classes) for key in reference_keys]
+    asked_roles = row_of(run.method).teachers
+    batch_size = run.recipe.optim.batch_size
     with torch_settings(run.recipe, device):
-        step = time_untrained(run.recipe, num_classes, device, batch_size=batch_size, trains=True)
-        for recipe, known in teachers:
-            step += time_untrained(recipe, known, device, batch_size=batch_size, trains=False)
+        step = time_untrained(run.recipe, sizes.known_to(run), device, batch_size=batch_size, trains=True)
+        for teacher in [planned[key] for key in run.teachers]:
+            role = Role.OLD if teacher.only_old_classes else Role.REF
+            if role in asked_roles:
+                known = sizes.known_to(teacher)
+                step += time_untrained(teacher.recipe, known, device, batch_size=batch_size, trains=False)
     return Estimate.of(step, steps)

@@ -270,7 +270,8 @@ def load_study(name_or_file: str) -> Study:
         UsageError: there is no such study, the file is not safe YAML, or a key, method, preset or value is
             not valid.
     """
-    path, where = Path(name_or_file).expanduser(), f"study {name_or_file}"
+    where = f"study {name_or_file}"
+    path = Path(name_or_file).expanduser()
     if not path.is_file():
         path = preset_folder() / "studies" / f"{name_or_file}.yaml"
         if not path.is_file():
@@ -290,8 +291,8 @@ def _with_paths_below(folder: Path, content: dict[Any, Any]) -> dict[Any, Any]:
     split = content.get("split")
     if not isinstance(split, Mapping):
         return content
-    names = {key: read_as(str | None, split.get(key)) for key in ("data_root", "old_classes", "metadata")}
-    paths = {key: name for key, name in names.items() if isinstance(name, str)}
+    stated = {key: read_as(str | None, split.get(key)) for key in ("data_root", "old_classes", "metadata")}
+    paths = {key: path for key, path in stated.items() if isinstance(path, str)}
     source = split.get("source")
     if isinstance(source, str) and "://" not in source:
         is_word = re.fullmatch(r"[\w-]+", source)
@@ -367,8 +368,8 @@ def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
     try:
         load_recipe(name_or_file, (), {"method.name": method})
     except UsageError as error:
-        place = re.search(r"line \d+, column \d+", str(error))
-        position = "" if place is None else f" ({place[0]})"
+        found = re.search(r"line \d+, column \d+", str(error))
+        position = "" if found is None else f" ({found[0]})"
         raise UsageError(
             f"{where}: is no valid recipe{position}; to see the fault, run mptctl train-ref "
             f"--print-recipe --recipe {name_or_file}"

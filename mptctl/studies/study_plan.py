@@ -11,12 +11,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.studies.study_file import ENSEMBLE, OLD, REF, TRIALS, Study, UpdateRow
-from mptctl.training.request import (
-    ENSEMBLE_SEED_OFFSET,
-    OLD_SEED_OFFSET,
-    REF_SEED_OFFSET,
-    RunRequest,
-)
+from mptctl.training.request import ENSEMBLE_SEED_OFFSET, OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
 
 
 @dataclass(frozen=True)
@@ -118,21 +113,19 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
         if seed in (seeds_of_old.get(name) or (seed,)):
             yield PlannedRun(seed, folder, name, with_seed(recipe, OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
-    runs_of_reference = {None: (), REF: (REF,), ENSEMBLE: members}
+    refs_of: dict[str | None, tuple[str, ...]] = {None: (), REF: (REF,), ENSEMBLE: members}
     updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
     references = [_choose_reference(update, study.updates[update.name]) for update in updates]
     # The reference bounds the error of what is tuned, whether it is a teacher or not.
     if REF in references or any(update.tune is not None for update in updates):
         yield PlannedRun(seed, folder, REF, with_seed(study.new, REF_SEED_OFFSET))
-    members_planned = False
-    for update, reference in zip(updates, references, strict=True):
+    for row, (update, reference) in enumerate(zip(updates, references, strict=True)):
         # Members take long, so they come right before the first update that needs them.
-        if reference == ENSEMBLE and not members_planned:
-            members_planned = True
+        if reference == ENSEMBLE and ENSEMBLE not in references[:row]:
             for i, name in enumerate(members):
                 yield PlannedRun(seed, folder, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = with_seed(study.updates[update.name], 0)
-        yield PlannedRun(seed, folder, update.name, recipe, OLD, runs_of_reference[reference])
+        yield PlannedRun(seed, folder, update.name, recipe, OLD, refs_of[reference])
 
 
 def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:

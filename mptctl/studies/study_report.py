@@ -69,11 +69,6 @@ class StudyReport(Model):
     )
     seconds: float = Field(description="from start to end")
 
-    @property
-    def failed(self) -> list[StudyRow]:
-        """Runs that failed themselves."""
-        return [row for row in self.runs if row.status == "failed"]
-
 
 class Board:
     """The status and progress of every run of a study.
@@ -111,10 +106,6 @@ class Board:
     def runs(self) -> list[RunProgress]:
         """Status and progress of all runs, each after its teachers."""
         return list(self._runs.values())
-
-    def count(self, status: Status) -> int:
-        """The number of runs of one status."""
-        return len(self.runs_of(status))
 
     def folder(self, run: PlannedRun) -> Path:
         """The folder that a run is written into."""

@@ -62,9 +62,8 @@ class StudySplit(DivisionSettings, Typed):
             data_root: as for `find`.
         """
         found = self.find(data_root)
-        same_names = {"old_fraction", "order", "val_fraction"}
-        same_names |= {"label_key", "test_fraction", "group"}
         file = self.old_classes
+        same_names = {"old_fraction", "order", "val_fraction", "label_key", "test_fraction", "group"}
         return self.model_dump(include=same_names) | {
             "source": found.source,
             "data_root": found.root,

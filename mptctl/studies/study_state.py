@@ -46,13 +46,14 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
         return None
     split = load_split(folder)
     expected = wanted.request(seed, data_root)
+    # Compared only where both have one, and somebody named it: the default is where this machine has data.
     root = expected.pop("data_root")
-    is_root_given = data_root is not None or wanted.data_root is not None
+    is_named = data_root is not None or wanted.data_root is not None
     before = split.file.request.data_root
-    if is_root_given and root is not None and before is not None:
+    if is_named and root is not None and before is not None:
         expected["data_root"] = str(root)
         if before != str(root):
-            with suppress(DataError):  # that folder has other pictures, which is said below
+            with suppress(DataError):  # that folder has other pictures, which the difference below says
                 split = relocate(split, root)
     differences = _differences(split.file.request, expected)
     if differences:
@@ -66,10 +67,13 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
 def _differences(request: SplitRequest, expected: Mapping[str, Any]) -> list[str]:
     """Name the arguments of a split that are not the expected ones; no expected val_fraction allows any."""
     found = request.model_dump()
+    compared = expected.keys() - {"old_names"}
+    if expected["val_fraction"] is None:
+        compared.remove("val_fraction")
     lines = [
         f"{key}: {found[key]} -> {value}"
         for key, value in expected.items()
-        if key != "old_names" and (key, value) != ("val_fraction", None) and found[key] != value
+        if key in compared and found[key] != value
     ]
     if request.old_names != expected["old_names"]:
         lines.append("other old classes were named")

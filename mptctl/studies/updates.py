@@ -146,7 +146,7 @@ def find_updates(
         DataError: the part has no sample of an old class.
     """
     chosen = _chosen_runs(folders)
-    if old is None and chosen and all(_is_finished_old_model(run) for run in chosen):
+    if old is None and chosen and all(map(_is_finished_old_model, chosen)):
         old_models: dict[str, list[RunAnswers]] = {}
         for run in chosen:
             old_models.setdefault(run.name, []).append(run_answers(run, session))

@@ -61,9 +61,11 @@ def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
         return finished[name].errors, finished[name].flips
 
     if budget.max_nfr is None:
-        checked, order = _check_errors(trials, reference, budget), by_flips
+        checked = _check_errors(trials, reference, budget)
+        order = by_flips
     else:
-        checked, order = check_series(trials, budget), by_errors
+        checked = check_series(trials, budget)
+        order = by_errors
     front = [
         name
         for name, counts in finished.items()
@@ -125,7 +127,7 @@ def check_series(trials: Sequence[Trial], budget: Budget) -> dict[str, Trial]:
                 all_within = None
             elif all_within:
                 all_within = trial.status == "done" and bound is not None and bound <= limit
-            checked[trial.name] = _checked(trial, all_within, bound)
+            checked[trial.name] = trial.model_copy(update={"within_bound": all_within, "nfr_at_most": bound})
     return checked
 
 
@@ -156,7 +158,7 @@ def _check_errors(trials: Sequence[Trial], reference: Rate, budget: Budget) -> d
     checked = {}
     for trial in trials:
         within = None if trial.val_error is None else within_bound(trial.val_error, reference, increase)
-        checked[trial.name] = _checked(trial, within, None)
+        checked[trial.name] = trial.model_copy(update={"within_bound": within, "nfr_at_most": None})
     return checked
 
 
@@ -166,11 +168,6 @@ def _upper_bound(trial: Trial, level: float) -> float | None:
     if nfr is None or not nfr.of:
         return None
     return float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
-
-
-def _checked(trial: Trial, within: bool | None, nfr_at_most: float | None) -> Trial:
-    """The trial with what a check has found."""
-    return trial.model_copy(update={"within_bound": within, "nfr_at_most": nfr_at_most})
 
 
 def _beats(one: _Counts, other: _Counts) -> bool:

@@ -65,8 +65,9 @@ def measure_baseline(
         if teachers is None or validator is None:
             raise ValueError("a search has teachers and a validation part")
         if not request.refs_of_trials:  # trials load no reference, and its error bounds theirs all the same
-            split, recipe = request.split, request.recipe
-            teachers = Teachers(request.old, request.refs, split.classes, recipe.data, recipe.runtime, device)
+            recipe = request.recipe
+            classes = request.split.classes
+            teachers = Teachers(request.old, request.refs, classes, recipe.data, recipe.runtime, device)
         samples, samples_old = first.val_samples
         report = TuneReport(
             sampler=request.sampler,
@@ -143,7 +144,8 @@ def _with_earlier_trials(report: TuneReport, folder: Path) -> TuneReport:
         UsageError: there is no such search, it cannot be read, it had another recipe, split or teachers, or
             it chose trials by their flips and this one has a limit on NFR.
     """
-    earlier, path = read_earlier(folder), folder / TRIALS_NAME
+    earlier = read_earlier(folder)
+    path = folder / TRIALS_NAME
     if report.max_nfr is not None and (earlier.sampler == "optuna" or earlier.asha):
         raise UsageError(
             f"{path}: --sampler optuna or --asha chose its trials by the flips that --max-nfr is tested on, "

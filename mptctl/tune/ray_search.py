@@ -87,7 +87,7 @@ def _optuna_search(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) 
     points: list[dict[str, Any]] = []
     objectives: list[float] = []
     for trial in earlier:
-        has_axes = set(space) <= set(trial.settings)
+        has_axes = space.keys() <= trial.settings.keys()
         if trial.status == "done" and trial.val_error and trial.val_nfr and has_axes:
             points.append({name: trial.settings[name] for name in space})
             objectives.append(objective(trial.val_error, trial.val_nfr, plan.reference, plan.max_er_increase))

@@ -32,10 +32,11 @@ def mpt_axes(k: str, distance: str | None) -> tuple[Axis, ...]:
         raise UsageError(f"--k {k}: write numbers as 0,0.5,1, or a range as 0..8")
     if distance is None:
         return (axis,)
-    given, distances = {part.strip() for part in distance.split(",")}, get_args(Distance)
-    if not given <= set(distances):
+    given = {part.strip() for part in distance.split(",")}
+    if not given <= set(get_args(Distance)):
         raise UsageError(f"--distance {distance}: must be kl, lm, or both as kl,lm")
-    return Axis(name=METHOD, values=tuple(mpt_method(each) for each in distances if each in given)), axis
+    methods = tuple(mpt_method(each) for each in get_args(Distance) if each in given)
+    return Axis(name=METHOD, values=methods), axis
 
 
 def grid(axes: Sequence[Axis]) -> list[TrialSettings]:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 from mptctl.errors import GateFailed
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import (
-    ray_cluster,
-    refuse_if_silent,
-    set_ray_environment,
-    silence_stdout,
-)
+from mptctl.machine.cluster import ray_cluster, refuse_if_silent, set_ray_environment, silence_stdout
 from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
@@ -21,14 +16,7 @@ from mptctl.names import Progress
 from mptctl.recipe.search import TrialSettings, name_of, recipe_at
 from mptctl.tune.prepare import measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.tune_report import (
-    BEST_NAME,
-    RAY,
-    SEARCH,
-    Trial,
-    TuneReport,
-    write_report,
-)
+from mptctl.tune.tune_report import BEST_NAME, RAY, SEARCH, Trial, TuneReport, write_report
 
 
 def sweep(
@@ -52,8 +40,7 @@ def sweep(
     """
     points = checked_points(request)
     refuse_if_silent(request.ray_address)
-    with ExitStack() as stack:
-        stack.enter_context(locked(request.folder, SEARCH, request.existing))
+    with locked(request.folder, SEARCH, request.existing):
         with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:
             report = measure_baseline(request, points, log, progress)
             if request.overwrite:  # only after all checks
@@ -70,7 +57,8 @@ def _write_choice(request: TuneRequest, report: TuneReport) -> TuneReport:
     """Write ``best.yaml`` if a trial can be chosen; return the report with its path."""
     if report.choice is None:
         return report
-    chosen, best = report.trial(report.choice), request.folder / BEST_NAME
+    chosen = report.trial(report.choice)
+    best = request.folder / BEST_NAME
     recipe = recipe_at(request.recipe, chosen.settings)
     write_atomically(best, (_headline(chosen, len(report.trials)) + recipe.to_yaml()).encode())
     return report.model_copy(update={"best_recipe": str(best)})
@@ -91,7 +79,8 @@ def refuse_if_none(report: TuneReport) -> None:
     if report.max_er_increase is None or report.error_bound is None:
         raise GateFailed(_over_budget(report))
     lowest = min(errors, key=lambda name: errors[name].count)
-    advice, epochs = "widen the search, or raise --max-er-increase", report.reference.epochs
+    advice = "widen the search, or raise --max-er-increase"
+    epochs = report.reference.epochs
     if epochs is not None and report.epochs < epochs:
         advice = (
             f"trials of {report.epochs} epochs are held against a reference of {epochs}, which is the likely "
@@ -113,13 +102,13 @@ def _over_budget(report: TuneReport) -> str:
     }
     least = report.trial(min(rates, key=lambda name: rates[name].count))
     nfr = rates[least.name]
-    bound, least_percent = least.nfr_at_most, 100 * (nfr.value or 0.0)
+    bound = 1.0 if least.nfr_at_most is None else least.nfr_at_most
     return (
         f"--max-nfr {100 * (report.max_nfr or 0.0):g}: no trial is shown to keep it with "
-        f"{100 * report.budget.confidence:.10g} % confidence; the least NFR is {least_percent:.2f} % "
-        f"({nfr.count:g} of {nfr.of:,g} validation pictures of old classes), at most "
-        f"{100 * (1.0 if bound is None else bound):.2f} %, of {least.name}; no recipe was written; raise the "
-        "budget, search larger k, or hold out more pictures"
+        f"{100 * report.budget.confidence:.10g} % confidence; the least NFR is "
+        f"{100 * (nfr.value or 0.0):.2f} % ({nfr.count:g} of {nfr.of:,g} validation pictures of old "
+        f"classes), at most {100 * bound:.2f} %, of {least.name}; no recipe was written; raise the budget, "
+        "search larger k, or hold out more pictures"
     )
 
 
@@ -160,7 +149,6 @@ def _run_trials(
         cpus=request.cpus_per_trial,
         on_gpu=request.gpus_per_trial > 0,
         reference=report.reference.val_error,
-        samples_old=report.samples_old,
         max_er_increase=report.max_er_increase,
     )
     board = TrialTracker(report, request.folder, plan, on_update)

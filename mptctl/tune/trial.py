@@ -42,7 +42,6 @@ class TrialPlan:
         cpus: threads of a trial.
         on_gpu: a trial has a GPU, or a part of one.
         reference: validation error of the reference.
-        samples_old: number of validation samples of old classes.
         max_er_increase: limit on the increase of error, a fraction; None with a limit on NFR.
         data_root: see `TuneRequest`.
     """
@@ -55,7 +54,6 @@ class TrialPlan:
     cpus: int
     on_gpu: bool
     reference: Rate
-    samples_old: int
     max_er_increase: float | None
     data_root: Path | None = None
 
@@ -68,19 +66,13 @@ class TrialPlan:
 
     def request(self, settings: TrialSettings) -> RunRequest:
         """The request to train a trial, which is resumed if it has begun."""
-        runtime = {"runtime.device": "cuda" if self.on_gpu else "cpu", "runtime.threads": self.cpus}
         name = name_of(settings)
-        recipe = change_recipe(
-            recipe_at(self.recipe, settings), {**runtime, "data.threads": self.cpus}, f"of trial {name}"
-        )
+        device = "cuda" if self.on_gpu else "cpu"
+        keys = {"runtime.device": device, "runtime.threads": self.cpus, "data.threads": self.cpus}
+        recipe = change_recipe(recipe_at(self.recipe, settings), keys, f"of trial {name}")
         teachers = [path.parent for path in (self.old, *self.refs)]
         split = relocate(find_split(self.run_root, teachers), self.data_root)
         return RunRequest(recipe, split, self.folder / name, self.old, self.refs).resume_or_restart()
-
-    def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
-        """The error on all classes and the NFR of a validation, with their counts."""
-        counts = Validation.from_figures(line.model_dump())
-        return rate(counts.errors, counts.samples), rate(counts.flips or 0, counts.samples_old)
 
 
 def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
@@ -89,7 +81,8 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
     A trial that fails reports its error and is not started again. Ray starts a trial again only if its
     process dies.
     """
-    started, settings = time.monotonic(), plan.settings(config)
+    started = time.monotonic()
+    settings = plan.settings(config)
     folder = plan.folder / name_of(settings)
 
     def make_request() -> RunRequest:
@@ -101,23 +94,25 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
     except Exception as error:  # any error ends this trial alone, and not the search
         tune.report(_figures_of_failed(folder, started, error))
     else:
-        tune.report(_figures(plan, folder.name, started, finished=True))
+        tune.report(trial_figures(plan, folder.name, started, finished=True))
 
 
 def _figures_of_failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
     """The figures of a failed trial for Ray; writes the traceback of an unexpected error to its folder."""
-    text, kind = one_line(error), type(error).__name__
+    text = one_line(error)
     if not isinstance(error, MptctlError):
         write_traceback(folder / ERROR_NAME, error)
-        text = text if text == kind else f"{kind}: {text}"
+        kind = type(error).__name__
+        if text != kind:  # as one without a message is shown
+            text = f"{kind}: {text}"
     return {"error": text[:500], "seconds": time.monotonic() - started, **WORST}
 
 
 class _Reporter(Observer):
-    """Reports a trial to Ray after every epoch, once a checkpoint is on the disk; arguments of `_figures`."""
+    """Reports a trial to Ray after every epoch, once a checkpoint is on the disk, by `trial_figures`."""
 
     def __init__(self, plan: TrialPlan, name: str, started: float) -> None:
-        self._figures = partial(_figures, plan, name, started)
+        self._figures = partial(trial_figures, plan, name, started)
         self._is_validated = False
 
     def line(self, line: MetricsLine) -> None:
@@ -129,7 +124,7 @@ class _Reporter(Observer):
             tune.report(self._figures(finished=False))
 
 
-def _figures(plan: TrialPlan, name: str, started: float, *, finished: bool) -> dict[str, Any]:
+def trial_figures(plan: TrialPlan, name: str, started: float, *, finished: bool) -> dict[str, Any]:
     """The figures of a trial for Ray, read from its metrics.
 
     Args:
@@ -139,10 +134,13 @@ def _figures(plan: TrialPlan, name: str, started: float, *, finished: bool) -> d
         finished: the trial is at its end.
     """
     lines = read_metrics(RunDir(plan.folder / name).metrics)
-    best, latest = best_epoch(lines), [line for line in lines if line.event == "epoch"][-1]
+    latest = [line for line in lines if line.event == "epoch"][-1]
+    best = best_epoch(lines)
     if best is None:
         raise ValueError("a search has a validation part")
-    error, nfr = plan.figures(best)
+    counts = Validation.from_figures(best.model_dump())
+    error = rate(counts.errors, counts.samples)
+    nfr = rate(counts.flips or 0, counts.samples_old)
     return {
         "finished": finished,
         "epoch": latest.epoch,

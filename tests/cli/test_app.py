@@ -7,14 +7,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 from mptctl.cli.app import app, main
-from mptctl.cli.docs_page import documented_models, render_reference, shown_commands
+from mptctl.cli.docs_page import OBJECTS, render_reference, shown_commands
 from mptctl.data.split import Split, make_split
+from mptctl.files.request import Request
 from tests.common import CommandLine, command, environment
 from tests.studies.made_runs import made_seed
 
@@ -115,12 +116,21 @@ def test_every_verb_has_help_with_an_example(verb: str, mptctl: CommandLine) -> 
     assert f"mptctl {verb}" in out.stdout.partition("Examples:")[2]
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_function_of_every_verb_takes_its_record(verb: str) -> None:
+    job: Any = COMMANDS[verb].callback.__wrapped__  # typer wraps what it calls
+    [taken, returned] = get_type_hints(job.work).values()
+    assert issubclass(job.request, Request)
+    assert issubclass(job.request, taken)
+    assert returned is type(None)
+
+
 def test_every_verb_that_prints_json_says_in_which_form() -> None:
-    said = [title for titles in documented_models(app).values() for title in titles]
+    assert all(title.strip("`").startswith(tuple(VERBS)) for title in OBJECTS if "--json" in title)
     for verb, found in COMMANDS.items():
         flags = {flag for param in found.params for flag in param.opts}
-        assert (f"`{verb} --json`" in said) == ("--json" in flags), verb
-        assert (f"`{verb} --dry-run --json`" in said) == ({"--json", "--dry-run"} <= flags), verb
+        assert (f"`{verb} --json`" in OBJECTS) == ("--json" in flags), verb
+        assert (f"`{verb} --dry-run --json`" in OBJECTS) == ({"--json", "--dry-run"} <= flags), verb
 
 
 def test_a_current_folder_that_was_deleted_is_named_as_the_cause(tmp_path: Path) -> None:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
-STUDY = {
-    "--json": "studies.study_report:StudyReport",
-    "--dry-run --json": "studies.study_dry_run:StudyDryRun",
-}
 
-
-@job("studies.requests:StudySettings", "study:train_study", STUDY)
+@job("studies.requests:StudySettings", "study:train_study")
 def study() -> None:
     """Train the missing runs of a table of methods and seeds.
 
@@ -31,13 +26,7 @@ def study() -> None:
     """
 
 
-COMPARISON = {
-    "--json": "studies.comparison:Comparison",
-    "--choose --json": "studies.comparison:Choice",
-}
-
-
-@job("studies.requests:CompareRequest", "compare:compare_and_show", COMPARISON)
+@job("studies.requests:CompareRequest", "compare:compare_and_show")
 def compare() -> None:
     """Compare updates over seeds: flips, errors, cost.
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
-REPORT = "evaluation.flip_report:FlipReport"
 
-
-@job(
-    "evaluation.evaluate_request:EvaluateRequest",
-    "evaluate:evaluate",
-    {
-        "--json": REPORT,
-        "OLD NEW1 NEW2 ... --json": f"{REPORT}s",
-        "MODEL --json": "evaluation.calibration.report:CalibrationReport",
-        "OLD NEW --labels FILE --json": "evaluation.labels.report:LabelledReport",
-    },
-)
+@job("evaluation.evaluate_request:EvaluateRequest", "evaluate:evaluate")
 def evaluate() -> None:
     """Show what a replacement breaks, and gate its release.
 
@@ -47,11 +36,7 @@ def evaluate() -> None:
     """
 
 
-@job(
-    "evaluation.labels.request:DisagreeRequest",
-    "disagree:disagree",
-    "evaluation.labels.report:DisagreeReport",
-)
+@job("evaluation.labels.request:DisagreeRequest", "disagree:disagree")
 def disagree() -> None:
     """Draw the rows to label: those that two models predict apart.
 
@@ -80,11 +65,7 @@ def init() -> None:
 gate = command_group("Write a gate file to begin with (gate init).", init=init)
 
 
-@job(
-    "evaluation.evaluate_request:HistoryRequest",
-    "history:show_history",
-    "evaluation.gate.history:History",
-)
+@job("evaluation.evaluate_request:HistoryRequest", "history:show_history")
 def history() -> None:
     """Show negative flips of past releases, and looks at labels.
 

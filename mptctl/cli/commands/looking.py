@@ -6,7 +6,7 @@ from mptctl.cli.command import command_group
 from mptctl.cli.jobs import job
 
 
-@job("files.request:RootRequest", "runs:show_runs", "models.run_list:RunList")
+@job("files.request:RootRequest", "runs:show_runs")
 def runs() -> None:
     """List the runs below the run root.
 
@@ -21,7 +21,7 @@ def runs() -> None:
     """
 
 
-@job("studies.requests:CatalogRequest", "recipes:show_recipes", "studies.catalog:Catalog")
+@job("studies.requests:CatalogRequest", "recipes:show_recipes")
 def recipes() -> None:
     """List presets and studies, or show one of them.
 
@@ -35,7 +35,7 @@ def recipes() -> None:
     """
 
 
-@job("data.listing.requests:PackSettings", "pack:pack_and_show", "data.packing.records:PackReport")
+@job("data.listing.requests:PackSettings", "pack:pack_and_show")
 def pack() -> None:
     """Copy pictures into class folders or tar shards.
 
@@ -55,7 +55,7 @@ def pack() -> None:
     """
 
 
-@job("bench.requests:LoaderRequest", "bench:measure_loader", "bench.loader:LoaderBench")
+@job("bench.requests:LoaderRequest", "bench:measure_loader")
 def loader() -> None:
     """Measure how fast pictures come: our loaders, a torch DataLoader, and the pace of the model.
 
@@ -67,7 +67,7 @@ def loader() -> None:
     """
 
 
-@job("bench.requests:KernelRequest", "bench:measure_kernel", "bench.kernel:KernelBench")
+@job("bench.requests:KernelRequest", "bench:measure_kernel")
 def kernel() -> None:
     """Measure the loss and its gradient on a GPU: eager PyTorch, torch.compile, and the fused kernel.
 
@@ -79,7 +79,7 @@ def kernel() -> None:
     """
 
 
-@job("bench.requests:StepRequest", "bench:measure_step", "bench.step:StepBench")
+@job("bench.requests:StepRequest", "bench:measure_step")
 def step() -> None:
     """Measure a training step on pictures that are already there, beside its floor and a published loop.
 

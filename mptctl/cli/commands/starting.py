@@ -5,11 +5,7 @@ from __future__ import annotations
 from mptctl.cli.jobs import job
 
 
-@job(
-    "studies.requests:QuickstartRequest",
-    "quickstart:show_quickstart",
-    "studies.quickstart:QuickstartResult",
-)
+@job("studies.requests:QuickstartRequest", "quickstart:show_quickstart")
 def quickstart() -> None:
     """Show the whole story in two minutes, on embedded pictures.
 
@@ -24,7 +20,7 @@ def quickstart() -> None:
     """
 
 
-@job("files.request:RootRequest", "doctor:examine_machine", "machine.doctor:DoctorReport")
+@job("files.request:RootRequest", "doctor:examine_machine")
 def doctor() -> None:
     """List installed packages and usable devices, with remedies.
 

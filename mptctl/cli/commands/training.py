@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from mptctl.cli.jobs import job
 
-RUN = {
-    "--json": "training.observer:TrainSummary",
-    "--dry-run --json": "training.dry_run:DryRun",
-}
-ENSEMBLE = {
-    "--json": "training.ensemble:EnsembleSummary",
-    "--dry-run --json": "training.ensemble:EnsembleDryRun",
-}
-FEW_SHOT = {
-    "--json": "inference.few_shot:FewShotReport",
-    "--json --analysis": "inference.discriminability:DiscriminabilityReport",
-}
-TUNE = {"--json": "tune.tune_report:TuneReport", "--dry-run --json": "tune.prepare:TuneDryRun"}
 
-
-@job("data.listing.requests:SplitSettings", "split:split_pictures", "data.split_summary:SplitSummary")
+@job("data.listing.requests:SplitSettings", "split:split_pictures")
 def split() -> None:
     """Divide a source into old and new classes and into parts.
 
@@ -64,7 +50,7 @@ def import_() -> None:
     """
 
 
-@job("training.train_request:IndependentRequest", "train:train_old", RUN)
+@job("training.train_request:IndependentRequest", "train:train_old")
 def train_old() -> None:
     """Train the old model, on the old classes alone.
 
@@ -78,7 +64,7 @@ def train_old() -> None:
     """
 
 
-@job("training.train_request:IndependentRequest", "train:train_ref", RUN)
+@job("training.train_request:IndependentRequest", "train:train_ref")
 def train_ref() -> None:
     """Train the reference: plain training on all classes.
 
@@ -92,7 +78,7 @@ def train_ref() -> None:
     """
 
 
-@job("training.train_request:MptRequest", "train:train_mpt", RUN)
+@job("training.train_request:MptRequest", "train:train_mpt")
 def train_mpt() -> None:
     """Train the update with margin preserving training.
 
@@ -119,7 +105,7 @@ def train_mpt() -> None:
     """
 
 
-@job("training.train_request:BaselineRequest", "train:train_baseline", RUN)
+@job("training.train_request:BaselineRequest", "train:train_baseline")
 def train_baseline() -> None:
     """Train the update with a rival method, or plainly.
 
@@ -136,7 +122,7 @@ def train_baseline() -> None:
     """
 
 
-@job("training.train_request:EnsembleRequest", "train_ensemble:train_members", ENSEMBLE)
+@job("training.train_request:EnsembleRequest", "train_ensemble:train_members")
 def train_ensemble() -> None:
     """Train several references that differ in their seed.
 
@@ -152,7 +138,7 @@ def train_ensemble() -> None:
     """
 
 
-@job("tune.tune_settings:TuneSettings", "tune:tune_k", TUNE)
+@job("tune.tune_settings:TuneSettings", "tune:tune_k")
 def tune() -> None:
     """Search k, or any keys of a method, on held-out samples.
 
@@ -181,7 +167,7 @@ def tune() -> None:
     """
 
 
-@job("release.requests:AdjustSettings", "adjust:adjust_and_show", "release.adjust_report:AdjustReport")
+@job("release.requests:AdjustSettings", "adjust:adjust_and_show")
 def adjust() -> None:
     """Shift a trained update until it keeps a budget of flips.
 
@@ -200,7 +186,7 @@ def adjust() -> None:
     """
 
 
-@job("release.requests:ExportRequest", "export:export_and_show", "release.export:ExportReport")
+@job("release.requests:ExportRequest", "export:export_and_show")
 def export() -> None:
     """Write a model as ONNX or safetensors.
 
@@ -216,7 +202,7 @@ def export() -> None:
     """
 
 
-@job("inference.requests:FewShotRequest", "fewshot:test_features", FEW_SHOT)
+@job("inference.requests:FewShotRequest", "fewshot:test_features")
 def fewshot() -> None:
     """Measure few-shot accuracy on classes unknown to a run.
 

@@ -192,9 +192,9 @@ def _draw_sometimes(
 
 def _draw_erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
     """Draw a rectangle of random area and aspect for each picture as torchvision does: the first to fit."""
-    is_done = uniform(draw(0)) < step.p
+    is_erased = uniform(draw(0)) < step.p
     height, width = draw_rectangles(
-        draw, 4, step, size * size, is_done, lambda height, width: (height < size) & (width < size)
+        draw, 4, step, size * size, is_erased, lambda height, width: (height < size) & (width < size)
     )
     top = below(draw(1), size - height + 1)
     left = below(draw(2), size - width + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -48,7 +49,7 @@ def study_document(report: StudyReport) -> Document:
         result,
         parts=[*failed, *result.parts, Note(progress, media=ON_PAGE), _runs_table(report)],
         subject=f"study {report.study}, seeds {', '.join(map(str, report.seeds))}",
-        state="failed" if report.failed else result.state,
+        state="failed" if any(row.status == "failed" for row in report.runs) else result.state,
     )
 
 
@@ -128,8 +129,9 @@ def _time_left(progress: RunProgress) -> str:
 
 def summary(board: Board) -> str:
     """The number of runs of each status and, where it is known, the time left."""
-    counts = {status: board.count(status) for status in ("done", "running", "waiting", "failed", "blocked")}
-    text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    counts = Counter[str](progress.status for progress in board.runs)
+    statuses = ("done", "running", "waiting", "failed", "blocked")
+    text = ", ".join(f"{counts[status]} {status}" for status in statuses if counts[status])
     left = f"; about {duration(board.seconds_left)} left" if board.seconds_left is not None else ""
     return f"{text} of {len(board.runs)} runs{left}"
 

@@ -12,7 +12,6 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import Recipe
 from mptctl.recipe.search import TrialSettings, name_of, parse_key_axis, random_points, recipe_at
 from mptctl.studies.cost_of_run import count_run
 from mptctl.studies.study_file import REF, TRIALS, Study
@@ -69,32 +68,35 @@ def choose_tunings(study: Study, trials: Sequence[PlannedTrial], root: Path) -> 
     tunings = {}
     for row in study.file.updates:
         own = [trial for trial in trials if trial.row == row.name]
-        if row.tune is None or not own:
-            continue
-        folder = root / own[0].run.split_folder
-        reference = _validated(folder / REF)
-        limit = (reference.error or 0.0) + row.tune.max_er_increase / 100
-        found = []
-        for trial in own:
-            counts = _validated(root / trial.run.key)
-            within = (counts.error or 0.0) <= limit + 1e-9
-            found.append(
-                TunedTrial(
-                    settings=trial.settings, errors=counts.errors, flips=counts.flips or 0, within=within
-                )
-            )
-        best = min(
-            found, key=lambda trial: (not trial.within, trial.flips if trial.within else 0, trial.errors)
-        )
-        tunings[row.name] = Tuning(
-            seed=own[0].run.seed,
-            limit=limit,
-            samples=reference.samples,
-            trials=found,
-            chosen=best.settings,
-            work=_work([root / trial.run.key for trial in own]),
-        )
+        if row.tune is not None and own:
+            tunings[row.name] = _choose(own, row.tune.max_er_increase / 100, root)
     return tunings
+
+
+def _choose(trials: Sequence[PlannedTrial], max_er_increase: float, root: Path) -> Tuning:
+    """Choose among the trials of one row; the increase above the reference's error is a fraction."""
+    reference = _validated(root / trials[0].run.split_folder / REF)
+    limit = (reference.error or 0.0) + max_er_increase
+    tuned = []
+    for trial in trials:
+        counts = _validated(root / trial.run.key)
+        within = (counts.error or 0.0) <= limit + 1e-9
+        tuned.append(
+            TunedTrial(settings=trial.settings, errors=counts.errors, flips=counts.flips or 0, within=within)
+        )
+    within_limit = [trial for trial in tuned if trial.within]
+    if within_limit:
+        best = min(within_limit, key=lambda trial: (trial.flips, trial.errors))
+    else:
+        best = min(tuned, key=lambda trial: trial.errors)
+    return Tuning(
+        seed=trials[0].run.seed,
+        limit=limit,
+        samples=reference.samples,
+        trials=tuned,
+        chosen=best.settings,
+        work=_work([root / trial.run.key for trial in trials]),
+    )
 
 
 def _validated(folder: Path) -> Validation:
@@ -119,8 +121,5 @@ def _work(folders: Sequence[Path]) -> float | None:
 
 def with_tunings(study: Study, tunings: Mapping[str, Tuning]) -> Study:
     """The study whose tuned rows have the recipes of their choices."""
-
-    def tuned(name: str, recipe: Recipe) -> Recipe:
-        return recipe_at(recipe, tunings[name].chosen) if name in tunings else recipe
-
-    return replace(study, updates={name: tuned(name, recipe) for name, recipe in study.updates.items()})
+    tuned = {name: recipe_at(study.updates[name], tuning.chosen) for name, tuning in tunings.items()}
+    return replace(study, updates=study.updates | tuned)
