@@ -19,6 +19,7 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.methods.rows import chosen_mpt_method, refuse_unused_keys, row_of
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import find_checkpoint, find_references
+from mptctl.names import Sampler
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, parse_key_axis
 from mptctl.release.requests import budget_of_flags
@@ -45,10 +46,7 @@ def tune_k(asked: TuneSettings) -> None:
     if asked.method is not None:
         row_of(asked.method)  # UsageError if there is none
     axes = _read_axes(asked)
-    has_ranges = any(axis.range for axis in axes)
-    sampler = asked.sampler or ("random" if has_ranges else "grid")
-    if sampler == "grid" and has_ranges:
-        raise UsageError("--sampler grid: needs values, as a,b,c; ranges are for random and optuna")
+    sampler = _choose_sampler(asked.sampler, axes)
     budget = _choose_budget(asked)
     if asked.trials is not None and sampler == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --sampler random or optuna")
@@ -88,6 +86,15 @@ def tune_k(asked: TuneSettings) -> None:
         _print_dry_run(inputs, request)
         return
     _search_and_print(request, asked)
+
+
+def _choose_sampler(asked: Sampler | None, axes: tuple[Axis, ...]) -> Sampler:
+    """The sampler that is asked for, or random for ranges, else grid; UsageError for a grid of ranges."""
+    if not any(axis.range for axis in axes):
+        return asked or "grid"
+    if asked == "grid":
+        raise UsageError("--sampler grid: needs values, as a,b,c; ranges are for random and optuna")
+    return asked or "random"
 
 
 def _read_axes(asked: TuneSettings) -> tuple[Axis, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -30,6 +30,11 @@ from mptctl.report.trackers.flip_metrics import flip_metrics
 Say = Callable[[str], None] | None
 # Label of a sample that is ignored: the `ignore_index` of torch and Hugging Face.
 IGNORED = "-100"
+
+
+def _find_largest_number(labels: Iterable[str]) -> int:
+    """The largest label that is an integer from 0; -1 if there is none."""
+    return max((int(label) for label in labels if label.isascii() and label.isdigit()), default=-1)
 
 
 class FlipMonitor:
@@ -68,18 +73,17 @@ class FlipMonitor:
     ) -> None:
         labels = list(labels) if isinstance(labels, Iterator) else labels
         values = as_array(labels, "labels")
-        if len(values) and not isinstance(values[:1].tolist()[0], str | bytes):
-            _read_label_numbers(values, "labels")  # refuses numbers that are no labels
+        are_numbers = len(values) > 0 and not isinstance(values[:1].tolist()[0], str | bytes)
+        if are_numbers:
+            _read_label_numbers(values, "labels")  # for its refusal of numbers that are no labels
         test = InMemory.of(labels, ids, classes, old_classes)
         # Samples that are ignored are left out here; they keep their numbers.
         predictions = test.predictions("old", old, is_old=True, counted=test.labels != IGNORED)
         self._old = replace(predictions, logits=None)
         self._classes, self._old_classes, self._say = test.classes, test.old_classes, say
         self._number_of_id = {name: number for number, name in enumerate(test.ids.tolist())}
-        labels_as_numbers = [
-            int(each) for each in predictions.table.labels if each.isascii() and each.isdigit()
-        ]
-        self._largest_label = max(labels_as_numbers, default=-1)
+        # Without `classes`, logits need a column for each label.
+        self._largest_label = _find_largest_number(predictions.table.labels)
         self.history: list[FlipReport] = []
         self.reset()
 

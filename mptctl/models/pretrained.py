@@ -130,12 +130,14 @@ def load_pretrained(
     arch = recipe.model.arch
     is_torchvision = pretrained == "torchvision"
     source = _read_torchvision(arch) if is_torchvision else _read_path(Path(pretrained).expanduser())
-    state, own = rename_weights(model, arch, source.state), model.state_dict()
-    head, classifier = find_head(model, arch)[0], find_classifier(model, arch).name
+    state = rename_weights(model, arch, source.state)
+    own = model.state_dict()
     taken = fit_weights(own, state).taken
     if source.class_names not in (None, tuple(class_names)):
+        classifier = find_classifier(model, arch).name
         taken = {name: tensor for name, tensor in taken.items() if not name.startswith(f"{classifier}.")}
     new = [name for name in own if name not in taken and not name.endswith("drop_block.steps")]
+    head = find_head(model, arch)[0]
     missing = [name for name in new if not name.startswith(f"{head}.")]
     if missing:
         size = " and the data.image_size" if is_built_for_one_size(arch) else ""

@@ -110,7 +110,8 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     # The old models of a seed differ in their recipes alone, and begin with the same weights.
     seeds_of_old = {model.run: model.seeds for model in study.file.old_models or ()}
     for name, recipe in study.old.items():
-        if seed in (seeds_of_old.get(name) or (seed,)):
+        seeds = seeds_of_old.get(name)  # without seeds, an old model is trained for every one
+        if not seeds or seed in seeds:
             yield PlannedRun(seed, folder, name, with_seed(recipe, OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
     refs_of: dict[str | None, tuple[str, ...]] = {None: (), REF: (REF,), ENSEMBLE: members}
@@ -119,9 +120,11 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
     # The reference bounds the error of what is tuned, whether it is a teacher or not.
     if REF in references or any(update.tune is not None for update in updates):
         yield PlannedRun(seed, folder, REF, with_seed(study.new, REF_SEED_OFFSET))
-    for row, (update, reference) in enumerate(zip(updates, references, strict=True)):
+    are_members_planned = False
+    for update, reference in zip(updates, references, strict=True):
         # Members take long, so they come right before the first update that needs them.
-        if reference == ENSEMBLE and ENSEMBLE not in references[:row]:
+        if reference == ENSEMBLE and not are_members_planned:
+            are_members_planned = True
             for i, name in enumerate(members):
                 yield PlannedRun(seed, folder, name, with_seed(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = with_seed(study.updates[update.name], 0)

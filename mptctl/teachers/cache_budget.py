@@ -72,7 +72,7 @@ class CacheBudget:
             )
         if self.folder.is_dir():
             with locked_folder(self.folder):
-                self._claims()
+                self._renew_claims()
 
     def evict(self) -> None:
         """Claim the reserved space, and remove caches until it is free; sets `is_open` to True.
@@ -85,7 +85,7 @@ class CacheBudget:
             StorageError: the folder cannot be written.
         """
         with locked_folder(self.folder):
-            claimed = self._claims()
+            claimed = self._renew_claims()
             for cache in self._reserved:
                 _claim(cache, claimed[cache.name])
             self.is_open = True
@@ -97,11 +97,14 @@ class CacheBudget:
                 shutil.rmtree(path, ignore_errors=True)
                 total -= idle[path].size
 
-    def _claims(self) -> dict[str, int]:
-        """Bytes by the name of each cache that other processes have claimed or this one has reserved.
+    def _renew_claims(self) -> dict[str, int]:
+        """Give back what this process has claimed, and add what it has reserved to the claims of others.
 
-        Of several claims the largest counts, since runs fill a shared cache once. The caller has locked the
-        folder; what this process had claimed is given back.
+        Of several claims of a cache the largest counts, since runs fill a shared cache once. The caller has
+        locked the folder.
+
+        Returns:
+            Bytes by the name of each cache that other processes have claimed or this one has reserved.
 
         Raises:
             UsageError: the claims of others and the reserved space are above the limit together.

@@ -176,13 +176,19 @@ def _find_label(
     Returns:
         The label and None, or "" and what is wrong.
     """
-    suffix = {None: _CLASS, TEXT_KEY: TEXT_KEY}.get(label_key)  # of a member that is the label
+    suffix: str | None  # of a member that is the label
+    field: str | None  # of the .json
+    if label_key is None:
+        suffix, field = _CLASS, _DEFAULT_KEY
+    elif label_key == TEXT_KEY:
+        suffix, field = TEXT_KEY, None
+    else:
+        suffix, field = None, label_key
     if suffix is not None and suffix in sample:
         try:
             return _read_content(descriptor, sample[suffix]).decode().strip(), None
         except UnicodeDecodeError:
             return "", f"its {suffix} is not UTF-8"
-    field = {None: _DEFAULT_KEY, TEXT_KEY: None}.get(label_key, label_key)  # of the .json
     if field is not None and field in fields:
         return str(fields[field]).strip(), None
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key

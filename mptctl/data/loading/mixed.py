@@ -43,8 +43,8 @@ def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
     weights = _weights_of_own_pixels(pairs, pictures.shape[1], pictures.device)
     number = len(weights)
     # Expanded to all three colours, since a product that repeats one along its last axis is slow.
-    w = weights[..., None].expand(-1, -1, -1, 3).reshape(number, 1, -1)
-    own = pictures.reshape(number, 2, -1)
+    w = weights[..., None].expand(-1, -1, -1, 3).reshape(number, 1, -1)  # (p, 1, 3 S S)
+    own = pictures.reshape(number, 2, -1)  # (p, 2, 3 S S)
     partners = own.flip(1).mul_(1 - w)
     return own.mul_(w).add_(partners).reshape(pictures.shape)
 
@@ -59,11 +59,11 @@ def _weights_of_own_pixels(pairs: Pairs, side: int, device: torch.device) -> Ten
     """
     kept = copy_to_device(torch.from_numpy(pairs.kept), device)
     boxes = copy_to_device(torch.from_numpy(pairs.boxes), device)
-    first_row, end_row, first_column, end_column = boxes[:, :, None].unbind(1)
+    first_row, end_row, first_column, end_column = boxes.unsqueeze(2).unbind(1)  # (p, 1) each
     position = torch.arange(side, device=device)
-    in_rows = (first_row <= position) & (position < end_row)
-    in_columns = (first_column <= position) & (position < end_column)
-    in_box = in_rows[:, :, None] & in_columns[:, None, :]
+    in_rows = (first_row <= position) & (position < end_row)  # (p, S)
+    in_columns = (first_column <= position) & (position < end_column)  # (p, S)
+    in_box = in_rows[:, :, None] & in_columns[:, None, :]  # (p, S, S)
     return ~in_box * kept[:, None, None]
 
 

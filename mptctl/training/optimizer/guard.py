@@ -81,12 +81,21 @@ class NonFiniteGuard:
         # In single precision, as clipping sums squares: gradients beyond its range end the run too.
         square = norms.square().sum().float()
         if self.can_look:
-            if self.skip.item() == 0:
-                self._step += 1
-                self._terms, self._norms = terms, norms
-                if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
-                    self.skip.fill_(1.0)
+            self._check_on_host(terms, norms, square)
+        else:
+            self._check_on_device(terms, norms, square)
+
+    def _check_on_host(self, terms: dict[str, Tensor], norms: Tensor, square: Tensor) -> None:
+        """Set `skip` by numbers that the host reads."""
+        if self.skip.item() != 0:
             return
+        self._step += 1
+        self._terms, self._norms = terms, norms
+        if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
+            self.skip.fill_(1.0)
+
+    def _check_on_device(self, terms: dict[str, Tensor], norms: Tensor, square: Tensor) -> None:
+        """Set `skip` without a number read by the host, in tensors that stay where they are."""
         # Without the counts, which are always finite and of another type.
         floats = {name: term for name, term in terms.items() if term.is_floating_point()}
         values = torch.stack(list(floats.values()))
@@ -97,8 +106,8 @@ class NonFiniteGuard:
         self._step.add_(all_finite)
         torch.where(all_finite, values, self._values, out=self._values)
         torch.where(all_finite, norms, self._norms, out=self._norms)
-        # 0, or NaN if one of both is not finite; NaN counts as true.
-        self.skip.logical_or_((terms["loss"] * 0).add_(square, alpha=0))
+        zero_or_nan = (terms["loss"] * 0).add_(square, alpha=0)  # NaN if one of both is not finite
+        self.skip.logical_or_(zero_or_nan)  # NaN counts as true
 
     def failed(self) -> Failure | None:
         """Return the first step that was not finite, or None, after waiting for the device."""
