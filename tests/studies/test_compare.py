@@ -17,6 +17,7 @@ from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.names import Session
+from mptctl.report.documents.comparison_files import render_csv
 from mptctl.studies.answers import run_answers
 from mptctl.studies.answers_file import PartAnswers, no_answers, write_answers
 from mptctl.studies.compare import compare_runs
@@ -126,6 +127,7 @@ def test_old_models_alone_have_their_calibration(tmp_path: Path) -> None:
         assert [(each.old, each.ece.values, each.temperature.mean) for each in comparison.calibration] == [
             ("old-ce", [0.2], 2.0), ("old-ls", [0.05], 2.0),
         ]  # fmt: skip
+        assert render_csv(comparison) == "name,method,part,equal_error,seeds\n"
     made_run(root / "ref", "no-treatment", 1, other, other, old=None)
     with pytest.raises(CheckpointError, match="no update there"):
         compare_runs([root])

@@ -18,6 +18,8 @@ from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow, Spread
 
 # Rates of the CSV: those of the table, and three more fields of a row.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
+# Columns of a CSV without rows, as of old models by themselves.
+FIRST_COLUMNS = ("name", "method", "part", "equal_error", "seeds")
 
 
 def write_comparison(
@@ -67,7 +69,7 @@ def render_csv(comparison: Comparison) -> str:
     """
     out = io.StringIO()
     records = [_csv_record(comparison, row) for row in comparison.rows]
-    writer = DictWriter(out, records[0], lineterminator="\n")
+    writer = DictWriter(out, records[0] if records else FIRST_COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return out.getvalue()
