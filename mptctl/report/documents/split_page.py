@@ -63,11 +63,12 @@ def _shown_classes(split: Split, summary: SplitSummary) -> list[ShownClass]:
     if len(labels) > CLASSES:
         labels = [*labels[: CLASSES // 2], *labels[-CLASSES // 2 :]]
     training = split.indices("train")
+    training_labels = split.labels[training]
     return [
         ShownClass(
             name=class_name(summary.class_labels or {}, summary.by_class[label].label),
             counts=f"{summary.by_class[label].train:,} for training",
-            pictures=_pictures(split, training[split.labels[training] == label]),
+            pictures=_pictures(split, training[training_labels == label]),
         )
         for label in labels
     ]
