@@ -12,7 +12,7 @@ import typer
 import typer.main
 from pydantic import BaseModel
 from typer.cli import get_docs_for_click
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from mptctl import errors
 from mptctl.bench.kernel import KernelBench
@@ -137,14 +137,18 @@ def render_reference(app: typer.Typer) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def shown_commands(app: typer.Typer) -> Iterator[tuple[str, Any]]:
+def shown_commands(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
     """Yield the name of every command that help shows, as it is typed (``bench loader``), and the command."""
-    program: Any = typer.main.get_command(app)
-    for name, command in program.commands.items():
-        if isinstance(command, TyperGroup):
-            yield from ((f"{name} {word}", inner) for word, inner in command.commands.items())
-        elif not command.hidden:
-            yield name, command
+    yield from _shown_commands(typer.main.get_command(app), "")
+
+
+def _shown_commands(command: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
+    """Yield a command with its name, or, of a group, all commands in it; hidden ones are left out."""
+    if isinstance(command, TyperGroup):
+        for word, inner in command.commands.items():
+            yield from _shown_commands(inner, f"{name} {word}".strip())
+    elif isinstance(command, TyperCommand) and not command.hidden:
+        yield name, command
 
 
 def _recipe_tables() -> Iterator[str]:

@@ -88,7 +88,7 @@ def validate_imported(
 
 
 class _Measured(NamedTuple):
-    """What validation pictures say of a model.
+    """Figures of a model on validation pictures.
 
     Attributes:
         error: on them.

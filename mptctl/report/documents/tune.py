@@ -121,8 +121,8 @@ def _choice_sentence(chosen: Trial, report: TuneReport) -> str:
     """A sentence on the chosen trial, with its rates, which a chosen trial always has."""
     nfr = chosen.val_nfr
     error = chosen.val_error
-    assert nfr is not None
-    assert error is not None
+    if nfr is None or error is None:
+        raise ValueError("a chosen trial has an NFR and an error")
     interval = _interval_of_choice(chosen, nfr, report)
     return (
         f"Choice: {chosen.name}, NFR {percent(nfr.value)} ({format_count(nfr)}; {interval}), "

@@ -51,12 +51,17 @@ def _draw_accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
 
 def _draw_separation(axes: Axes, runs: Sequence[Discriminability]) -> None:
     """Draw the variance between classes over that within; runs without a ratio are left out."""
-    for group, colour, mark in (("base", OLD, "o"), ("novel", NEW, "^")):
-        # A run may have no spread of a group, or one without a ratio.
-        defined = [run for run in runs if getattr(getattr(run, group), "ratio", None) is not None]
-        if defined:
-            margins = [run.margin for run in defined]
-            ratios = [getattr(run, group).ratio for run in defined]
-            axes.plot(margins, ratios, color=colour, marker=mark, linewidth=1.2, label=f"{group} classes")
+    for label, colour, mark, spreads in (
+        ("base classes", OLD, "o", [run.base for run in runs]),
+        ("novel classes", NEW, "^", [run.novel for run in runs]),
+    ):
+        points = [
+            (run.margin, spread.ratio)
+            for run, spread in zip(runs, spreads, strict=True)
+            if spread is not None and spread.ratio is not None
+        ]
+        if points:
+            margins, ratios = zip(*points, strict=True)
+            axes.plot(margins, ratios, color=colour, marker=mark, linewidth=1.2, label=label)
     axes.set_ylim(bottom=0)
     axes.legend()
