@@ -153,9 +153,11 @@ def _read_content(descriptor: int, member: Member) -> bytes:
 
 def _read_fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
     """Read the fields of a sample's .json that are texts or numbers; {} without a JSON object."""
+    if _JSON not in sample:
+        return {}
     try:
         parsed = json.loads(_read_content(descriptor, sample[_JSON]))
-    except (KeyError, ValueError):  # no .json, or a damaged one
+    except ValueError:
         return {}
     if not isinstance(parsed, dict):
         return {}
