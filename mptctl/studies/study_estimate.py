@@ -29,21 +29,27 @@ class Sizes:
 
     Attributes:
         classes, num_old: classes, and the old ones among them.
-        train, val: pictures of both parts, taken to be spread evenly over the classes.
+        train, train_old: pictures of the training part, and those of old classes among them.
+        val: pictures of the validation part.
     """
 
     classes: int
     num_old: int
     train: int
+    train_old: int
     val: int
 
     def known_to(self, run: PlannedRun) -> int:
         """The number of classes that the model of a run knows."""
         return self.num_old if run.only_old_classes else self.classes
 
+    def train_for(self, run: PlannedRun) -> int:
+        """The number of training pictures of the classes that the model of a run knows."""
+        return self.train_old if run.only_old_classes else self.train
+
     def steps_per_epoch(self, run: PlannedRun) -> int:
-        """Optimizer steps of one epoch of a run, at least 1."""
-        return max(1, self.train * self.known_to(run) // self.classes // run.recipe.optim.batch_size)
+        """Optimizer steps of one epoch of a run; what fills no batch is left out."""
+        return self.train_for(run) // run.recipe.optim.batch_size
 
     def steps(self, run: PlannedRun) -> int:
         """Optimizer steps of a whole run."""
@@ -52,12 +58,18 @@ class Sizes:
 
 def sizes_of_split(split: Split) -> Sizes:
     """Count the classes and pictures of an existing split."""
-    train, val = (len(split.indices(part)) for part in ("train", "val"))
-    return Sizes(len(split.classes.names), split.classes.num_old, train, val)
+    num_old = split.classes.num_old
+    return Sizes(
+        classes=len(split.classes.names),
+        num_old=num_old,
+        train=len(split.indices("train")),
+        train_old=len(split.indices("train", num_old)),
+        val=len(split.indices("val")),
+    )
 
 
 def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
-    """Estimate the sizes of a split that does not exist yet.
+    """Estimate the sizes of a split that does not exist yet, as if pictures were spread evenly over classes.
 
     Args:
         wanted: the split that the study describes.
@@ -67,9 +79,16 @@ def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
     names = [str(i) for i in range(source.classes)]
     classes = split_classes(names, old_fraction=wanted.old_fraction)
     num_classes = len(classes.names)
-    train = source.train * num_classes // source.classes
-    val = round(train * val_fraction)
-    return Sizes(num_classes, classes.num_old, train - val, val)
+    both = source.train * num_classes // source.classes
+    val = round(both * val_fraction)
+    train = both - val
+    return Sizes(
+        classes=num_classes,
+        num_old=classes.num_old,
+        train=train,
+        train_old=train * classes.num_old // num_classes,
+        val=val,
+    )
 
 
 def refuse_untrainable_runs(
@@ -93,6 +112,12 @@ def refuse_untrainable_runs(
             steps_per_epoch=split.steps_per_epoch(run),
             held_out=split.val,
         )
+        batch_size, pictures = run.recipe.optim.batch_size, split.train_for(run)
+        if batch_size > pictures:
+            raise UsageError(
+                f"{run.key}: optim.batch_size {batch_size}: more than the {pictures} training pictures of its "
+                f"classes; use at most {pictures}"
+            )
         if run.is_trial and not split.val:
             raise UsageError(
                 f"{run.key}: is chosen on the validation part, and this split has none; set val_fraction "

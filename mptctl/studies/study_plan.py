@@ -135,10 +135,3 @@ def _choose_reference(update: UpdateRow, recipe: Recipe) -> str | None:
     """``ref`` or ``ensemble``, if the update learns from it or begins with its weights; else None."""
     learns = Role.REF in row_of(update.method).teachers
     return update.ref if learns or recipe.method.init == "ref" else None
-
-
-def total_steps(run: PlannedRun, split: Split) -> int:
-    """Optimizer steps of a whole run on an existing split."""
-    optim = run.recipe.optim
-    pictures = len(split.indices("train", run.request(split).num_classes))
-    return optim.total_steps(pictures // optim.batch_size)

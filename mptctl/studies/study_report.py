@@ -15,7 +15,8 @@ from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.comparison import Comparison
-from mptctl.studies.study_plan import PlannedRun, total_steps
+from mptctl.studies.study_estimate import sizes_of_split
+from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_state import Standing
 
 Status = Literal["waiting", "running", "done", "failed", "blocked"]
@@ -90,8 +91,9 @@ class Board:
         self._splits = splits
         self._on_update = on_update
         self._runs: dict[str, RunProgress] = {}
+        sizes = {folder: sizes_of_split(split) for folder, split in splits.items()}
         for run in runs:
-            progress = RunProgress(run, "waiting", total_steps(run, splits[run.split_folder]))
+            progress = RunProgress(run, "waiting", sizes[run.split_folder].steps(run))
             self._runs[run.key] = progress
             if standing[run.key] == "done":
                 progress.status = "done"

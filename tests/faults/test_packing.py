@@ -217,3 +217,13 @@ def test_a_bucket_with_a_dot_in_its_name_is_no_file(
     done = mptctl("pack", "memory://photos-v1.0/set.2", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert {name for name in whole(tmp_path / "out") if name.endswith(".jpg")} == set(whole(folder))
+
+
+def test_a_picture_in_no_part_beside_pictures_in_parts_is_named(
+    tmp_path: Path, mptctl: CommandLine, store: Any
+) -> None:
+    store.pipe("/bucket/train/cat/1.jpg", b"a")
+    store.pipe("/bucket/cat/2.jpg", b"b")
+    done = mptctl("pack", "memory://bucket", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "in a part, and others are in none: /bucket/cat/2.jpg; expected CLASS/FILE" in done.stderr

@@ -102,6 +102,33 @@ def test_a_run_that_ends_before_its_method_begins_is_refused(digits: Split) -> N
         refuse_untrainable_runs(runs, {"1": sizes_of_split(digits)}, torch.device("cpu"))
 
 
+def test_a_batch_larger_than_the_pictures_of_a_run_is_refused_before_any_is_trained(digits: Split) -> None:
+    pictures = len(digits.indices("train", digits.classes.num_old))
+    runs = plan_study(study("no-treatment", **{"optim.batch_size": pictures + 1}), [1])
+    with pytest.raises(UsageError, match=f"^1/old: optim.batch_size .*; use at most {pictures}$"):
+        refuse_untrainable_runs(runs, {"1": sizes_of_split(digits)}, torch.device("cpu"))
+
+
+def test_the_steps_of_an_old_model_are_counted_where_its_classes_are_rare(tmp_path: Path) -> None:
+    # 12 pictures of the old class, 30 of the new one: spread evenly, there would be 21 of each.
+    for class_name, count in {"a": 12, "b": 30}.items():
+        for part in ("train", "test"):
+            (tmp_path / "tree" / part / class_name).mkdir(parents=True)
+            for i in range(count):
+                picture = np.full((8, 8, 3), i, dtype=np.uint8)
+                Image.fromarray(picture).save(tmp_path / "tree" / part / class_name / f"{i}.png")
+    split = make_split(
+        "imagefolder",
+        run_root=tmp_path / "1",
+        data_root=tmp_path / "tree",
+        val_fraction=0.0,
+        old_fraction=0.5,
+    )
+    runs = plan_study(study("no-treatment", **{"optim.batch_size": 4, "optim.max_steps": None}), [1])
+    sizes = sizes_of_split(split)
+    assert {run.name: sizes.steps_per_epoch(run) for run in runs} == {"old": 3, "no-treatment": 10}
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root with the split of seed 1, and of its study all but the last update; ``pct-kl`` has no answers."""

@@ -44,8 +44,11 @@ def list_remote(store: Store, objects: Sequence[StoredObject]) -> PackSource:
     problem = ""
     if elsewhere:
         problem = f"pictures outside class folders: {some(elsewhere)}"
-    elif not pictures or (any(parts) and not all(parts)):
+    elif not pictures:
         problem = "no pictures in class folders"
+    elif any(parts) and not all(parts):
+        outside = [picture.stored.path for picture in pictures if not picture.part]
+        problem = f"some pictures are in a part, and others are in none: {some(outside)}"
     if problem:
         raise DataError(
             f"{store.place}: {problem}; expected CLASS/FILE, or train/CLASS/FILE and test/CLASS/FILE"
