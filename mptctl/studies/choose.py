@@ -29,6 +29,7 @@ from mptctl.studies.compare import cost_of_updates
 from mptctl.studies.comparison import Choice, ChoiceRow, Counted, Estimate, Noise
 from mptctl.studies.groups import Group, count_once, group_updates, plain_by_replicate
 from mptctl.studies.post_hoc_bias import shift_to_error_of
+from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.updates import Update, find_updates
 
 REDRAWS = 1_000
@@ -323,13 +324,17 @@ def _commands(group: Group, increase: float) -> list[str]:
     name = shlex.quote(run.folder.name)
     recipe = f"--recipe {shlex.quote(str(run.folder / 'recipe.yaml'))}"
     train = "train-mpt" if method in ("mpt-kl", "mpt-lm") else f"train-baseline {method}"
-    refs = sum(teacher != Role.OLD.value for teacher in run.head.work.teachers)
-    if refs > 1:
-        lines = [f"train-ensemble --size {refs} {recipe}", f"{train} {recipe} --ref ensemble --name {name}"]
-    elif refs == 1:
-        lines = [f"train-ref {recipe}", f"{train} {recipe} --name {name}"]
-    else:
-        lines = [f"{train} {recipe} --name {name}"]
+    refs = [teacher for teacher in run.head.work.teachers if teacher != Role.OLD.value]
+    lines = [f"{train} {recipe} --name {name}"]
+    if refs:
+        # The reference may have other settings than the update; where it is gone, those of the update serve.
+        reference = find_by_digest(run.head.teachers[refs[0]], run.folder) or run.folder
+        recipe_of_reference = f"--recipe {shlex.quote(str(reference / 'recipe.yaml'))}"
+        if len(refs) == 1:
+            lines.insert(0, f"train-ref {recipe_of_reference}")
+        else:
+            lines[0] += " --ref ensemble"
+            lines.insert(0, f"train-ensemble --size {len(refs)} {recipe_of_reference}")
     if run.head.has_new_classes:
         lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
     return [f"mptctl {line}" for line in lines]

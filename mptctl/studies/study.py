@@ -135,8 +135,7 @@ def _tune(
     Raises:
         MptctlError: a trial failed; or as `run_study`.
     """
-    # A study in one folder has one seed, which need not be the file's.
-    seed = request.seeds[0] if request.study.flat else request.study.file.seeds[0]
+    seed = tuning_seed(request)
     trials = plan_trials(request.study, seed)
     if not trials:
         return request, {}
@@ -149,6 +148,11 @@ def _tune(
     refuse_if_failed(request.study.name, board.rows())
     tunings = choose_tunings(request.study, trials, request.run_root)
     return replace(request, study=with_tunings(request.study, tunings)), tunings
+
+
+def tuning_seed(request: StudyRequest) -> int:
+    """The seed on which rows are tuned: the first of the study, or the one of a study in one folder."""
+    return request.seeds[0] if request.study.flat else request.study.file.seeds[0]
 
 
 def plan_with_trials(request: StudyRequest, trials: Sequence[PlannedTrial]) -> list[PlannedRun]:

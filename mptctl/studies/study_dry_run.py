@@ -21,6 +21,7 @@ from mptctl.studies.study import (
     plan_with_trials,
     refuse_unusable_root,
     shares,
+    tuning_seed,
 )
 from mptctl.studies.study_estimate import (
     Sizes,
@@ -32,7 +33,7 @@ from mptctl.studies.study_estimate import (
 from mptctl.studies.study_plan import PlannedRun, on_machine
 from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, find_standings, make_splits
-from mptctl.studies.tuning.trials import plan_trials
+from mptctl.studies.tuning.trials import choose_tunings, plan_trials, with_tunings
 from mptctl.training.estimate import Estimate
 
 # The estimate for a run without steps left.
@@ -77,7 +78,8 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     """
     root = request.run_root
     refuse_unusable_root(root)
-    tuning = plan_with_trials(request, plan_trials(request.study, request.study.file.seeds[0]))
+    trials = plan_trials(request.study, tuning_seed(request))
+    tuning = plan_with_trials(request, trials)
     seeds = tuple(dict.fromkeys((*(run.seed for run in tuning), *request.seeds)))
     splits = {}
     for seed in seeds:
@@ -85,8 +87,12 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         split = existing_split(request.study.file.split, root / folder, seed, request.data_root)
         if split is not None:
             splits[folder] = split
+    standing = find_standings(tuning, splits)
+    if trials and all(state in ("done", "unanswered") for state in standing.values()):
+        study = with_tunings(request.study, choose_tunings(request.study, trials, root))
+        request = replace(request, study=study)
     later = plan_seeds(request)
-    standing = find_standings(later, splits) | find_standings(tuning, splits)
+    standing |= find_standings(later, splits)
     runs = list({run.key: run for run in (*tuning, *later)}.values())
     runs_left = sum(standing[run.key] != "done" for run in runs)
     device = choose_device(runs[0].recipe.runtime.device)

@@ -109,15 +109,9 @@ def refuse_untrainable_runs(
         size = RunSize(
             num_classes=split.known_to(run),
             num_old=split.num_old,
-            steps_per_epoch=split.steps_per_epoch(run),
+            pictures=split.train_for(run),
             held_out=split.val,
         )
-        batch_size, pictures = run.recipe.optim.batch_size, split.train_for(run)
-        if batch_size > pictures:
-            raise UsageError(
-                f"{run.key}: optim.batch_size {batch_size}: more than the {pictures} training pictures of its "
-                f"classes; use at most {pictures}"
-            )
         if run.is_trial and not split.val:
             raise UsageError(
                 f"{run.key}: is chosen on the validation part, and this split has none; set val_fraction "

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.errors import UsageError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.files import Model
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir, list_members
@@ -16,7 +16,7 @@ from mptctl.recipe import change_recipe
 from mptctl.training.assemble import build_meta
 from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
-from mptctl.training.resume import newest_checkpoint, refuse_differences
+from mptctl.training.resume import describe_differences, newest_checkpoint, refuse_differences
 
 # Kept: finished before, and left as it is. Resumed: trained further. Trained: from the beginning.
 MemberState = Literal["kept", "resumed", "trained"]
@@ -121,7 +121,13 @@ def _plan_member(request: RunRequest) -> Member:
     if request.overwrite or not folder.holds_run():
         request = replace(request, resume=False)
     elif folder.is_finished():
-        refuse_differences(load_checkpoint(folder.best).meta, meta, folder.best)
+        # A kept member does not grow, so a longer recipe is that of another run.
+        lines = describe_differences(load_checkpoint(folder.best).meta, meta)
+        if lines:
+            raise CheckpointError(
+                f"{folder.best}: this is another run: {'; '.join(lines)}; train all members as it was, or use "
+                "another --name"
+            )
         return Member(request, "kept")
     elif request.resume:
         request = request.resume_or_restart()

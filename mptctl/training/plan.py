@@ -45,7 +45,7 @@ def check_request(request: RunRequest, device: torch.device, workers: int = 1) -
     size = RunSize(
         num_classes=request.num_classes,
         num_old=request.split.classes.num_old,
-        steps_per_epoch=int(counts.sum()) // recipe.optim.batch_size,
+        pictures=int(counts.sum()),
         held_out=request.val_samples[0],
     )
     refuse_untrainable(recipe, size, device, workers)
@@ -62,13 +62,13 @@ class RunSize:
 
     Attributes:
         num_classes, num_old: classes that it knows, and the old ones among them.
-        steps_per_epoch: optimizer steps of one epoch.
+        pictures: training pictures of these classes.
         held_out: pictures of its validation part.
     """
 
     num_classes: int
     num_old: int
-    steps_per_epoch: int
+    pictures: int
     held_out: int
 
 
@@ -78,7 +78,13 @@ def refuse_untrainable(recipe: Recipe, size: RunSize, device: torch.device, work
     Raises:
         UsageError, NonFiniteError: as `check_request`, but for teachers.
     """
-    refuse_if_never_on(recipe, size.steps_per_epoch)
+    batch_size = recipe.optim.batch_size
+    if batch_size > size.pictures:
+        raise UsageError(
+            f"optim.batch_size {batch_size}: more than the {size.pictures} training pictures; use at most "
+            f"{size.pictures}"
+        )
+    refuse_if_never_on(recipe, size.pictures // batch_size)
     _refuse_batch_size(recipe, workers)
     _refuse_graph(recipe, device, workers)
     _note_patience(recipe.optim.patience, size.held_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -169,26 +170,51 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
         CheckpointError: other keys differ; the message names them.
         UsageError: the run is made longer, and steps that it has done depend on its length.
     """
-    changes = differences(before.recipe, now.recipe)
     # Without `optim.max_steps` a run has no such limit, so setting one never makes it longer.
     longer = {
         key
-        for key, was, is_now in changes
+        for key, was, is_now in differences(before.recipe, now.recipe)
         if key in LENGTH and was is not None and (is_now is None or was < is_now)
     }
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
-    may_change = list_changeable_keys() | longer
-    lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]
-    lines += [
-        f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
-        for key in ("split_fingerprint", "class_names", "teachers")
-        if getattr(before, key) != getattr(now, key)
-    ]
+    lines = describe_differences(before, now, longer)
     if lines:
         raise CheckpointError(
             f"{path}: this is another run: {'; '.join(lines)}; resume it as it was, or use another --name"
         )
+
+
+def describe_differences(
+    before: CheckpointMeta, now: CheckpointMeta, may_change: Collection[str] = ()
+) -> list[str]:
+    """Say what differs between the run of a checkpoint and a requested one; an empty list if it is the same run.
+
+    Keys that change results by rounding alone may differ.
+
+    Args:
+        before: meta of the checkpoint.
+        now: meta of the checkpoints that the requested run would write.
+        may_change: further keys of the recipe that may differ.
+    """
+    free_keys = {*list_changeable_keys(), *may_change}
+    lines = [
+        f"{key}: {was} -> {is_now}"
+        for key, was, is_now in differences(before.recipe, now.recipe)
+        if key not in free_keys
+    ]
+    lines += [
+        f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
+        for key in ("split_fingerprint", "class_names")
+        if getattr(before, key) != getattr(now, key)
+    ]
+    roles = sorted(before.teachers.keys() | now.teachers.keys())
+    lines += [
+        f"teacher {role}: {_short(before.teachers.get(role))} -> {_short(now.teachers.get(role))}"
+        for role in roles
+        if before.teachers.get(role) != now.teachers.get(role)
+    ]
+    return lines
 
 
 def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:

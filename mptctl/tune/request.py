@@ -8,11 +8,13 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
+from mptctl.machine.device import choose_device
 from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.names import Role, Sampler
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, TrialSettings, random_points, recipe_at
+from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.tune.space import METHOD, complete_settings, grid, series_key
 
 
@@ -83,8 +85,9 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     """Check a request, and return the settings of every trial, or None as `TuneRequest.points`.
 
     Raises:
-        UsageError: there is no validation part, or it is too small for the budget; settings are not valid or
-            contradict each other; or the folder holds a teacher of the search.
+        UsageError: there is no validation part, or it is too small for the budget; settings are not valid,
+            contradict each other, or make a run that cannot be trained; or the folder holds a teacher of the
+            search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
     if request.recipe.method.max_nfr is not None:
@@ -107,8 +110,16 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         series = len({series_key(point) for point in points})
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
         replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
+    size = RunSize(
+        num_classes=len(split.classes.names),
+        num_old=split.classes.num_old,
+        pictures=len(split.indices("train")),
+        held_out=len(rows),
+    )
+    device = choose_device(request.recipe.runtime.device)
     for settings in _extreme_points(request.axes) if points is None else points:
-        recipe_at(request.recipe, complete_settings(request.recipe, settings))  # UsageError if not valid
+        recipe = recipe_at(request.recipe, complete_settings(request.recipe, settings))
+        refuse_untrainable(recipe, size, device)
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
         raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
     return points

@@ -86,6 +86,7 @@ def test_finished_members_are_left_alone_also_at_another_speed(mptctl: CommandLi
     [
         (("--set", "optim.lr=0.05"), "optim.lr: 0.1 -> 0.05"),
         (("--seed", "3", "--resume"), "runtime.seed: 3006 -> 4"),
+        (("--set", "optim.max_steps=3"), "optim.max_steps: 2 -> 3"),
     ],
 )
 def test_a_member_of_another_recipe_is_refused_by_name_before_anything_is_trained(

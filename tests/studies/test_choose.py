@@ -88,6 +88,18 @@ def test_three_rows_by_hand_the_fewest_flips_where_they_are_told_apart(tmp_path:
     ]
 
 
+def test_the_reference_is_trained_by_its_own_recipe_where_it_lies_beside_the_update(tmp_path: Path) -> None:
+    label, logits = made_half(0, 100)
+    part = made_part(label, logits)
+    made_run(tmp_path / "ref0", "no-treatment", 1, part, part, old=None, settings={"optim.epochs": 2})
+    choice = by_hand(tmp_path, 50, {"no-treatment": 2, "mpt-kl": 1, "mpt-lm": 0})
+    assert choice.chosen == "mpt-lm"
+    assert choice.commands[:2] == [
+        f"mptctl train-ref --recipe {tmp_path / 'ref0' / 'recipe.yaml'}",
+        f"mptctl train-mpt --recipe {tmp_path / 'mpt-lm' / 'recipe.yaml'} --name mpt-lm",
+    ]
+
+
 def test_the_cheapest_by_hand_where_noise_is_all_that_parts_them(tmp_path: Path) -> None:
     # One flip of four in plain, none in the others; of eight validation samples that tells nothing apart.
     choice = by_hand(tmp_path, 1, {"no-treatment": 1, "mpt-kl": 0, "mpt-lm": 0})

@@ -170,6 +170,20 @@ def test_a_run_of_another_recipe_is_refused_by_name(trained: Path) -> None:
         standing(trained, study("no-treatment", **{"optim.lr": 0.2}))
 
 
+def test_a_kept_run_that_a_longer_recipe_would_have_gone_on_with_is_refused_by_name(
+    tmp_path: Path,
+) -> None:
+    # Of 2 steps of a constant schedule, which `--resume` makes longer: a study leaves a finished run as it is.
+    short = study("no-treatment", **{"optim.schedule": "constant"})
+    split = make_split("digits", run_root=tmp_path / "1", seed=1)
+    (old, *_) = plan_study(short, [1])
+    train(old.request(split), Observer())
+    assert standing(tmp_path, short)["1/old"] == "unanswered"
+    longer = study("no-treatment", **{"optim.schedule": "constant", "optim.max_steps": 3})
+    with pytest.raises(CheckpointError, match=r"1/old/best\.pt: .*optim\.max_steps: 2 -> 3; move 1/old away"):
+        standing(tmp_path, longer)
+
+
 def test_a_run_of_another_split_is_refused_by_name(trained: Path, tmp_path: Path) -> None:
     root = shutil.copytree(trained, tmp_path / "runs")
     make_split("digits", run_root=root / "1", seed=2, overwrite=True)

@@ -138,6 +138,8 @@ def test_a_study_tunes_trains_and_says_what_was_chosen(
     recipe = load_recipe(str(root / "4" / "pct-kl" / "recipe.yaml"))
     assert recipe.method.lam == tuning["chosen"]["method.lam"]
     assert not list(root.rglob("trials-*/*/answers.npz"))  # no trial saw the test part
+    planned = json.loads(mptctl(*words, "--dry-run", "--json").stdout)
+    assert {run["standing"] for run in planned["runs"]} == {"done"}
     compared = mptctl("compare", root)
     assert "tuning" in compared.stdout
     assert "chosen among 2 trials by the validation part of seed 4" in compared.stdout.replace("\n", " ")
