@@ -140,7 +140,9 @@ def main() -> None:
         how = f"; go on with: {resume_command()}" if error.resumable else ""
         code = _print_error(f"{error}{how}", error.exit_code, error)
     except StorageError as error:
-        how = f", then go on with: {resume_command()}" if error.full and _can_resume(sys.argv[1:]) else ""
+        how = ""
+        if error.full and _can_resume(sys.argv[1:]):
+            how = f", then go on with: {resume_command()} (without --resume if nothing was saved yet)"
         code = _print_error(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
         code = _print_error(str(error), error.exit_code, error)

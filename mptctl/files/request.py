@@ -63,7 +63,12 @@ RecipeName = Annotated[
     str | None, Flag("NAME_OR_FILE", "Preset or YAML file. (default: by the split's source)", "--recipe")
 ]
 Overrides = Annotated[
-    list[str], Flag("KEY=VALUE", "Override a recipe key, such as optim.lr=0.05. Repeatable.", "--set")
+    list[str],
+    Flag(
+        "KEY=VALUE",
+        "Override a recipe key, such as optim.lr=0.05; a flag for the same key goes first. Repeatable.",
+        "--set",
+    ),
 ]
 Plugins = Annotated[
     list[str],

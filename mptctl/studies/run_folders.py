@@ -39,7 +39,7 @@ def named_folder(name: str, run_root: Path) -> Path:
 
 def _describe_other_content(folder: Path) -> str:
     """Say what a folder holds that is neither a study nor a run: nothing, or several studies."""
-    studies = [each.name for each in _folders_in(folder) if runs_below(each)]
+    studies = [each.name for each in folders_in(folder) if runs_below(each)]
     if studies:
         return f"{folder} holds studies; name one of them: {some(studies)}"
     return f"{folder} holds no run that has come to a checkpoint"
@@ -53,16 +53,16 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if is_run_folder(folder):
         return [folder]
-    inside = _folders_in(folder)
+    inside = folders_in(folder)
     runs = [each for each in inside if is_run_folder(each)]
-    return runs or [run for each in inside for run in _folders_in(each) if is_run_folder(run)]
+    return runs or [run for each in inside for run in folders_in(each) if is_run_folder(run)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:
     """Find a run by its checkpoint's digest, among the runs and ensembles beside another; None if absent."""
-    siblings = _folders_in(beside.absolute().parent)
+    siblings = folders_in(beside.absolute().parent)
     candidates = siblings + [
-        member for each in siblings if not is_run_folder(each) for member in _folders_in(each)
+        member for each in siblings if not is_run_folder(each) for member in folders_in(each)
     ]
     return next((run for run in candidates if is_run_folder(run) and _has_digest(run, digest)), None)
 
@@ -134,7 +134,7 @@ def _read_checkpoint(best: Path, mtime: int, size: int) -> RunIdentity:
     return RunIdentity(checkpoint.digest, meta.teachers, len(meta.class_names), meta.num_old)
 
 
-def _folders_in(where: Path) -> list[Path]:
+def folders_in(where: Path) -> list[Path]:
     """List the folders in a folder that may be runs or hold runs, sorted by name, numbers by their value.
 
     Empty where there is no such folder.

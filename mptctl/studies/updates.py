@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from mptctl.models.metrics_log import ends_as_finished
 from mptctl.names import Part, Role, Session
 from mptctl.studies.answers import run_answers, split_above
 from mptctl.studies.answers_file import RunAnswers
-from mptctl.studies.run_folders import find_by_digest, identify, is_run_folder, runs_below
+from mptctl.studies.run_folders import find_by_digest, folders_in, identify, is_run_folder, runs_below
 from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
@@ -151,7 +151,7 @@ def find_updates(
         for run in chosen:
             old_models.setdefault(run.name, []).append(run_answers(run, session))
         return FoundUpdates([], [], old_models)
-    notes: list[str] = []
+    notes = _notes_on_begun_runs(chosen)
     updates: list[Update] = []
     for run, named in chosen.items():
         replaced = _replaced_model(run, old, notes, named=named)
@@ -188,6 +188,14 @@ def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
         for run in runs:
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     return chosen
+
+
+def _notes_on_begun_runs(chosen: Mapping[Path, bool]) -> list[str]:
+    """A sentence on each run that was begun beside chosen ones and has no checkpoint to compare yet."""
+    searched = dict.fromkeys(run.parent for run, named in chosen.items() if not named)
+    begun = [folder for parent in searched for folder in folders_in(parent) if not is_run_folder(folder)]
+    states = {folder: describe_unfinished(folder) for folder in begun}
+    return [f"{folder}: left out: {state}" for folder, state in states.items() if state is not None]
 
 
 def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: bool) -> Path | None:

@@ -16,6 +16,7 @@ from mptctl.errors import CheckpointError
 from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.names import Session
 from mptctl.report.documents.comparison_files import render_csv
 from mptctl.studies.answers import run_answers
@@ -287,6 +288,17 @@ def test_without_a_validation_part_there_is_no_bias_and_that_is_said(tmp_path: P
     comparison = compare_runs([tmp_path / "without"])
     assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
     assert any("there is no validation part to choose a shift on" in note for note in comparison.notes)
+
+
+def test_a_run_that_was_begun_and_has_no_checkpoint_yet_is_named(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    begun = tmp_path / "mpt-lm" / "metrics.jsonl"
+    begun.parent.mkdir()
+    append_metrics(begun, MetricsLine(event="step", epoch=1, step=3))
+    comparison = compare_runs([tmp_path])
+    assert f"{begun.parent}: left out: its run is not finished (epoch 1)" in comparison.notes
+    # Who names runs does not ask for what lies beside them.
+    assert not any("mpt-lm" in note for note in compare_runs([tmp_path / "mpt-kl"]).notes)
 
 
 def test_an_imported_old_model_is_asked_on_the_split_of_the_update(
