@@ -164,7 +164,7 @@ class StudyFile(Typed):
         "default: one",
     )
     updates: list[UpdateRow] = Field(
-        max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
+        [], max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
     )
     ensemble: PositiveInt | None = Field(
         None, le=MOST_MEMBERS, description="members of the ensemble, for updates with ref: ensemble"
@@ -217,8 +217,8 @@ class StudyFile(Typed):
             raise ValueError("updates: there is none; name a method, or several old_models to compare these")
         if names and self.updates:
             raise ValueError(
-                "old_models: several are compared with each other, without updates; write updates: [], or "
-                "leave old_models out"
+                "old_models: several are compared with each other, without updates; leave updates out, or "
+                "old_models"
             )
         return self
 

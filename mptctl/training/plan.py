@@ -163,12 +163,20 @@ def _note_patience(patience: int | None, held_out: int) -> list[str]:
 
 
 def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
-    """Return a warning if the learning rate of a step schedule falls too low to learn, or no warning.
+    """Return a warning if a run ends while its learning rate still rises, or where it is too low to learn.
 
     >>> (warning,) = warn_of_short_schedule(OptimRecipe(lr=0.1, schedule="step", epochs=180, step_epochs=30))
     >>> "optim.schedule step: the learning rate ends at 1e-05 of its first value" in warning
     True
+    >>> (warning,) = warn_of_short_schedule(OptimRecipe(epochs=2, warmup_epochs=5))
+    >>> "optim.warmup_epochs 5: the run ends after 2 epochs" in warning
+    True
     """
+    if optim.max_steps is None and 0 < optim.epochs < optim.warmup_epochs:
+        return [
+            f"warning: optim.warmup_epochs {optim.warmup_epochs:g}: the run ends after {optim.epochs} epochs, "
+            "before its learning rate has risen to optim.lr; set fewer, or train longer"
+        ]
     if optim.schedule != "step" or not optim.epochs:
         return []
     last = learning_rate(optim, step=optim.epochs - 1, steps_per_epoch=1, total_steps=optim.epochs)

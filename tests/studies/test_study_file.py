@@ -139,7 +139,7 @@ WRONG = [
     ("old_models: [{name: a/b}]\nupdates: []", "names no old model"),
     ("old_models: [{nam: a}]\nupdates: []", "unknown key old_models.0..nam; did you mean name?"),
     ("old_models: [{name: ls, set: {criterion.name: lss}}]\nupdates: []", "old model ls: .*criterion.name"),
-    ("", "updates: is missing"),
+    ("", "updates: there is none"),
 ]
 WRONG_HEADS = [
     (HEAD.replace("source: digits", "source: digts"), "did you mean digits?"),
@@ -188,7 +188,7 @@ def test_an_update_begins_with_the_weights_that_its_row_names(tmp_path: Path) ->
 
 
 def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None:
-    study = load_study(write(tmp_path, HEAD + OLDS + "updates: []\n"))
+    study = load_study(write(tmp_path, HEAD + OLDS))
     assert {name: recipe.criterion.name for name, recipe in study.old.items()} == {
         "old-ce": "ce",
         "old-ls": "ls",

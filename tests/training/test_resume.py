@@ -73,7 +73,7 @@ def test_a_run_with_another_teacher_is_another_run(run: Train) -> None:
     recipe = short_recipe(method="pct-naive")
     run(recipe, "run", old=old)
     run(short_recipe("runtime.seed=3"), "old", only_old_classes=True, overwrite=True)
-    with pytest.raises(CheckpointError, match="teachers: "):
+    with pytest.raises(CheckpointError, match="teacher old: "):
         run(recipe, "run", old=old, resume=True)
     with pytest.raises(CheckpointError, match="class_names"):
         run(short_recipe("runtime.seed=3"), "old", resume=True)
