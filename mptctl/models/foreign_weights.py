@@ -44,9 +44,13 @@ def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> 
 
 
 def _without_prefix(state: Mapping[str, Tensor], own_name: str) -> dict[str, Tensor]:
-    """Remove from all names the prefix that stands before ``own_name`` in one of them, if there is one."""
+    """Remove from all names the prefix that stands before ``own_name`` in one of them, if there is one.
+
+    A name whose rest is another tensor's name stays.
+    """
     prefix = next((name.removesuffix(own_name) for name in state if name.endswith(f".{own_name}")), "")
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    rests = {name: name.removeprefix(prefix) for name in state}
+    return {name if rests[name] in state else rests[name]: tensor for name, tensor in state.items()}
 
 
 def infer_model_recipe(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:

@@ -42,7 +42,7 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     ``model``. Prefixes of wrappers (``module.``, ``_orig_mod.``) are removed from the names.
 
     Raises:
-        CheckpointError: there is no state dict, or it holds complex numbers.
+        CheckpointError: there is no state dict, or it holds complex numbers, or a weight twice.
     """
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
@@ -54,7 +54,15 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     complex_names = [str(name) for name, value in content.items() if value.is_complex()]
     if complex_names:
         raise CheckpointError(f"{path}: {some(complex_names)} of complex numbers; save real weights")
-    return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+    names: dict[str, Any] = {}
+    for key in content:
+        name = re.sub(r"^((module|_orig_mod)\.)+", "", str(key))
+        if name in names:
+            raise CheckpointError(
+                f"{path}: holds two tensors for one weight: {names[name]} and {key}; save one network alone"
+            )
+        names[name] = key
+    return {name: content[key] for name, key in names.items()}
 
 
 class Fit(NamedTuple):

@@ -87,6 +87,13 @@ def test_a_state_dict_is_found_below_its_usual_names(tmp_path: Path) -> None:
     assert list(read_state_dict(path)) == ["fc.weight"]
 
 
+def test_two_tensors_of_one_name_are_refused_by_both_names(tmp_path: Path) -> None:
+    path = tmp_path / "s.pt"
+    torch.save({"fc.weight": torch.ones(2), "module.fc.weight": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError, match=r"weight: fc\.weight and module\.fc\.weight"):
+        read_state_dict(path)
+
+
 def test_a_missing_file_a_folder_and_a_state_dict_are_said_to_be_so(tmp_path: Path) -> None:
     torch.save({"w": torch.ones(2)}, tmp_path / "s.pt")
     for path, said in (("no.pt", "No such file"), ("", "directory"), ("s.pt", "mptctl import")):

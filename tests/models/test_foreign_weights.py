@@ -94,6 +94,13 @@ def test_a_model_that_takes_bgr_answers_as_before_to_rgb(tmp_path: Path) -> None
         assert not torch.allclose(mine, model(images), atol=1e-2), "the case shows nothing"
 
 
+def test_no_tensor_takes_the_place_of_another_when_a_prefix_is_cut_off(tmp_path: Path) -> None:
+    model = Wrapped(production(headed(nn.Dropout(0.5), nn.Linear(512, 3))))
+    model.fc = nn.Sequential(nn.Dropout(0.5), nn.Linear(512, 3))
+    with pytest.raises(CheckpointError, match=r"fc\.1\.weight"):
+        taken(model, tmp_path)
+
+
 def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Path) -> None:
     """`timm.utils.CheckpointSaver` keeps the arguments of the command line beside the weights."""
     state = {"conv1.weight": torch.ones(2)}
