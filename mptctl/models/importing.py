@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mptctl.errors import NonFiniteError, UsageError, some
+from mptctl.errors import CheckpointError, NonFiniteError, UsageError, some
 from mptctl.evaluation.reading.logits import first_maximum
 from mptctl.files import read_names
 from mptctl.models.foreign_weights import (
@@ -76,10 +76,11 @@ def read_foreign_model(
 def _read_onnx_weights(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> dict[str, Tensor]:
-    """Read an ONNX model as a state dict, after a trial run on two black pictures.
+    """Read an ONNX model as a state dict, after a trial run on four pictures of noise.
 
     Raises:
-        CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
+        CheckpointError: the model takes no pictures of the recipe's size, has another number of classes, or
+            answers in probabilities.
         NonFiniteError: logits are NaN or infinite.
     """
     # `find_described` decides whether a changed export may be imported.
@@ -87,9 +88,15 @@ def _read_onnx_weights(
     if channels == "bgr":
         state[TAKES_BGR] = torch.ones(1)
     size = recipe.data.image_size
-    logits = load_program(state, str(weights))(torch.zeros(2, 3, size, size))
+    pictures = torch.randn(4, 3, size, size, generator=torch.Generator().manual_seed(0))
+    logits = load_program(state, str(weights))(pictures)
     refuse_other_class_count(weights, logits.shape[1], len(class_names))
     first_maximum(logits.numpy(), str(weights))
+    if bool((logits >= 0).all() and ((logits.sum(dim=1) - 1).abs() < 1e-3).all()):
+        raise CheckpointError(
+            f"{weights}: its outputs are probabilities, each row adds up to 1; export it without its softmax, "
+            "so that they are logits"
+        )
     return state
 
 
