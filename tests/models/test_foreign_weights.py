@@ -59,6 +59,13 @@ def headed(*layers: nn.Module) -> Change:
     return lambda model: setattr(model, "fc", nn.Sequential(*layers))
 
 
+def without_counts(model: torchvision.models.ResNet) -> None:
+    """Drop ``num_batches_tracked``, as some programs do."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.num_batches_tracked = None
+
+
 def small_stem(model: torchvision.models.ResNet) -> None:
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     model.maxpool = nn.Identity()
@@ -71,6 +78,8 @@ def small_stem(model: torchvision.models.ResNet) -> None:
         (headed(nn.Dropout(0.5), nn.Linear(512, 3)), "model.embedding_dim=null"),
         (headed(nn.Linear(512, 3)), "model.embedding_dim=null"),
         (headed(nn.Linear(512, 3, bias=False)), "model.embedding_dim=null"),
+        (lambda model: setattr(model, "fc", nn.Linear(512, 3, bias=False)), "model.embedding_dim=null"),
+        (without_counts, "model.embedding_dim=null"),
         (headed(nn.Linear(512, 6), nn.Linear(6, 3)), "model.embedding_dim=6"),
         (small_stem, 'model.stem="small" model.embedding_dim=null'),
         (Wrapped, "model.embedding_dim=null"),
