@@ -114,6 +114,11 @@ def refuse_unfit_weights(
     body = {name.partition(".")[0] for name in own if not name.startswith(f"{head}.")}
     fits_body = not any(name.partition(".")[0] in body for name in extra)
     if fits_body and all(name.startswith(f"{head}.") for name in fit.missing):
+        if not fit.missing:
+            raise CheckpointError(
+                f"{path}: fits --arch {arch}, but holds {some(extra)} too; save the state dict of the network "
+                "alone"
+            )
         has = f"has {some(extra)}" if extra else f"has no {some(fit.missing)}"
         raise CheckpointError(
             f"{path}: fits --arch {arch} but for its head: {has}, where one linear layer is wanted, {head}; "

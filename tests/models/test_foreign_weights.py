@@ -59,6 +59,13 @@ def headed(*layers: nn.Module) -> Change:
     return lambda model: setattr(model, "fc", nn.Sequential(*layers))
 
 
+def with_criterion(model: torchvision.models.ResNet) -> nn.Module:
+    """A module of Lightning whose criterion has weights."""
+    module = Wrapped(model)
+    module.criterion = nn.PReLU()
+    return module
+
+
 def without_counts(model: torchvision.models.ResNet) -> None:
     """Drop ``num_batches_tracked``, as some programs do."""
     for module in model.modules():
@@ -125,6 +132,7 @@ def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Pa
             headed(nn.Linear(512, 6), nn.ReLU(), nn.Linear(6, 3)),
             "fits --arch resnet18 but for its head: has fc.0.weight, fc.0.bias, fc.2.weight and 1 more",
         ),
+        (with_criterion, "fits --arch resnet18, but holds criterion.weight too"),
         (headed(), "fits --arch resnet18 but for its head: has no fc.weight, fc.bias"),
         (
             lambda model: torchvision.models.resnet18(num_classes=4),
