@@ -39,24 +39,20 @@ def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> 
     if extra and weight not in named and own.keys() - named.keys() <= {weight, bias}:
         extra_module = extra[0].rpartition(".")[0]
         layer = {name.removeprefix(f"{extra_module}."): named[name] for name in extra}
-        rows = layer.get("weight")
-        if (
-            rows is None
-            or layer.keys() - {"weight", "bias"}
-            or rows.shape[1:] != (classifier.layer.in_features,)
-        ):
-            return named
-        body = {name: tensor for name, tensor in named.items() if name in own}
-        named = body | {f"{classifier.name}.{part}": tensor for part, tensor in layer.items()}
+        width = classifier.layer.in_features
+        is_linear = "weight" in layer and layer["weight"].shape[1:] == (width,)
+        if is_linear and layer.keys() <= {"weight", "bias"}:
+            body = {name: tensor for name, tensor in named.items() if name in own}
+            named = body | {f"{classifier.name}.{part}": tensor for part, tensor in layer.items()}
     if weight in named and bias in own and bias not in named:
         named[bias] = named[weight].new_zeros(named[weight].shape[:1])
     return named
 
 
 def _without_prefix(state: Mapping[str, Tensor], own_name: str) -> dict[str, Tensor]:
-    """Remove from all names the prefix that stands before ``own_name`` in one of them, if there is one.
+    """Remove from all names the prefix that stands before ``own_name`` in one of them.
 
-    A name whose rest is another tensor's name stays.
+    Without one, all names stay. A name whose rest is another tensor's name stays.
     """
     prefix = next((name.removesuffix(own_name) for name in state if name.endswith(f".{own_name}")), "")
     rests = {name: name.removeprefix(prefix) for name in state}
@@ -116,8 +112,7 @@ def refuse_unfit_weights(
     if fits_body and all(name.startswith(f"{head}.") for name in fit.missing):
         if not fit.missing:
             raise CheckpointError(
-                f"{path}: fits --arch {arch}, but holds {some(extra)} too; save the state dict of the network "
-                "alone"
+                f"{path}: fits --arch {arch}, but holds {some(extra)} too; save the network's weights alone"
             )
         has = f"has {some(extra)}" if extra else f"has no {some(fit.missing)}"
         raise CheckpointError(

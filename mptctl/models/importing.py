@@ -94,8 +94,8 @@ def _read_onnx_weights(
     first_maximum(logits.numpy(), str(weights))
     if bool((logits >= 0).all() and ((logits.sum(dim=1) - 1).abs() < 1e-3).all()):
         raise CheckpointError(
-            f"{weights}: its outputs are probabilities, each row adds up to 1; export it without its softmax, "
-            "so that they are logits"
+            f"{weights}: its outputs are probabilities (rows add up to 1); export it without its softmax, to "
+            "logits"
         )
     return state
 

@@ -180,7 +180,7 @@ def _describe_load_error(
 
 
 def _refuse_odd_archives(path: Path) -> None:
-    """Raise CheckpointError for an archive that torch did not write, or that unpacks to a much larger size."""
+    """Raise CheckpointError for an archive that is not of torch, or unpacks to a much larger size."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
