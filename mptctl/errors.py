@@ -47,7 +47,7 @@ class CheckpointError(MptctlError):
 
 
 class NonFiniteError(MptctlError):
-    """A loss, gradient or logit that is NaN or infinite."""
+    """A loss, gradient, logit or weight that is NaN or infinite."""
 
     exit_code = 6
 

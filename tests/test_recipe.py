@@ -124,6 +124,10 @@ def test_a_recipe_is_changed_without_being_read_again() -> None:
         ("data:\n  std: [0, 1, 1]\n", r"data.std: must be above 0"),
         ("data:\n  scale: [1, 0.1]\n", r"data.scale: .*smaller first"),
         ("data:\n  scale: [0.1, 2]\n", r"data.scale: .*at most 1"),
+        (
+            "data:\n  image_size: 8\n  padding: 9\n",
+            r"data.padding: must be at most data.image_size, 8, got 9",
+        ),
         ("optim:\n  batch_size: 4\n  accumulate: 4\n", "fewer than 2"),
         (
             "optim:\n  schedule: step\n  milestones: [60, 40]\n",

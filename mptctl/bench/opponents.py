@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from torchcodec.decoders import decode_image  # type: ignore[attr-defined]  # no
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
+from mptctl.errors import first_line
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
 
@@ -84,6 +86,21 @@ def _to_torchvision(step: Step) -> Any:
     return v2.RandomApply([kinds[step.name](**settings)], p)
 
 
+def _files(plan: LoadPlan) -> list[str]:
+    """The plan's picture files, one a sample."""
+    return [plan.split.manifest.file(row) for row in plan.indices.tolist()]
+
+
+def why_not_torchcodec(plan: LoadPlan) -> str | None:
+    """Decode one file of each suffix; return why torchcodec cannot, or None if it can."""
+    for file in {os.path.splitext(file)[1].lower(): file for file in _files(plan)}.values():
+        try:
+            decode_image(file, mode="RGB")
+        except (ValueError, RuntimeError) as error:
+            return f"torchcodec cannot decode {file}: {first_line(error).partition('. ')[0]}"
+    return None
+
+
 def dataloader_stream(plan: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
     """Yield batches of a DataLoader without end; its workers start with the first batch, and stay.
 
@@ -95,8 +112,7 @@ def dataloader_stream(plan: LoadPlan, reader: Reader, workers: int) -> Iterator[
     Yields:
         (B, 3, S, S) pictures on the plan's device, normalised.
     """
-    manifest, labels = plan.split.manifest, plan.split.labels[plan.indices].tolist()
-    dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
+    dataset = PictureFiles(_files(plan), plan.split.labels[plan.indices].tolist(), plan.data, reader)
     # Spawned, because forking a process in which DALI runs threads can hang.
     loader = DataLoader(
         dataset,

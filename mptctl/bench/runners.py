@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mptctl.bench.opponents import Reader, dataloader_stream
+from mptctl.bench.opponents import Reader, dataloader_stream, why_not_torchcodec
 from mptctl.bench.ways_to_train import step_alone
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
@@ -125,16 +125,17 @@ def make_runners(
     for name in rows:
         if name == "synthetic":
             runners.append(LoaderRunner(name, partial(_train_endlessly, recipe, device)))
-        elif name in kinds:
+            continue
+        if name in kinds:
             kind = kinds[name]
             runner = _our_runner(kind, recipe, short_split if kind.in_memory else split, device, scratch)
-            if isinstance(runner, str):
-                skipped[name] = runner
-            else:
-                runners.append(runner)
         else:
             plan = LoadPlan(split, recipe.data, "train", recipe.optim.batch_size, 0, True, device)
-            runners.append(_best_dataloader(name, plan, say))
+            runner = _best_dataloader(name, plan, say)
+        if isinstance(runner, str):
+            skipped[name] = runner
+        else:
+            runners.append(runner)
     return runners, skipped
 
 
@@ -159,8 +160,10 @@ def _our_runner(
     return LoaderRunner(kind.name, start, threads, augment, data.prefetch)
 
 
-def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
+def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner | str:
     """Time a DataLoader with 1, 2, 4 ... workers, and return the fastest; on one core time nothing.
+
+    Return the reason where its reader cannot decode the pictures.
 
     Args:
         name: one of `DATALOADERS`.
@@ -168,6 +171,8 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
         say: called with the speed with each number of workers.
     """
     reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
+    if reader == "torchcodec" and (why_not := why_not_torchcodec(plan)):
+        return why_not
 
     def make_runner(workers: int) -> LoaderRunner:
         start = partial(dataloader_stream, plan, reader, workers)

@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
-from mptctl.errors import DataError, NonFiniteError
+from mptctl.errors import DataError
 from mptctl.evaluation.pairing.confusion import Confusion, exchanged_names_sentence, find_exchanged_names
 from mptctl.evaluation.rates import Rate
+from mptctl.evaluation.reading.logits import first_maximum
 from mptctl.evaluation.statistics import rate
 from mptctl.inference.picture_check import BATCH, BetterPreparation, Samples, find_better_preparation
 from mptctl.inference.predict import load_onto, run_pass
@@ -48,7 +47,7 @@ def validate_imported(
 
     Raises:
         CheckpointError: the model does not take pictures of its recipe.
-        NonFiniteError: the model's logits are NaN.
+        NonFiniteError: the model's logits are NaN or infinite.
     """
     data, names = checkpoint.meta.recipe.data, checkpoint.meta.class_names
     lines = [
@@ -116,7 +115,7 @@ def _measure(
 
     Raises:
         DataError: a picture is missing or damaged.
-        NonFiniteError: logits are NaN.
+        NonFiniteError: logits are NaN or infinite.
     """
     recipe, device = checkpoint.meta.recipe, choose_device(session.device)
     network = load_onto(checkpoint, device).eval()
@@ -131,13 +130,12 @@ def _measure(
         num_classes=num_classes,
     )
     logits = run_pass({"model": network}, plan, session.progress, "val pictures")["model"]
-    if np.isnan(logits).any():
-        raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
+    predicted = first_maximum(logits, f"{checkpoint.path}: not written")
     is_known = columns >= 0
-    right = int(is_top1_correct(torch.from_numpy(logits), torch.from_numpy(columns)).sum())
+    right = int((predicted == columns).sum())
     error = rate(int(is_known.sum()) - right, int(is_known.sum()))
     truth = columns[is_known]
-    confusion = Confusion(truth, logits[is_known].argmax(axis=1), np.ones(len(truth), dtype=np.int64))
+    confusion = Confusion(truth, predicted[is_known], np.ones(len(truth), dtype=np.int64))
     samples = Samples(replace(plan, batch_size=min(BATCH, plan.batch_size)), plan.indices[is_known], truth)
     arch = recipe.model.arch
     better = find_better_preparation(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -169,8 +169,11 @@ def _find_storage(run_root: Path) -> str:
     folder = run_root.absolute()
     while not folder.exists():
         folder = folder.parent
-    if not os.access(folder, os.W_OK):
-        raise _Fault("unusable", str(folder), "choose another --run-root")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        found = f"{folder} cannot be written: {error.strerror}"
+        raise _Fault("unusable", found, "choose another --run-root") from error
     free = shutil.disk_usage(folder).free
     if free < MIN_FREE:
         raise _Fault("unusable", f"{free / 1e9:.1f} GB free", "make room")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
@@ -18,7 +19,8 @@ def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> 
 
     A prefix before all names is removed, as modules of Lightning and wrappers of transformers add. If only
     the classifier is missing and one linear layer of matching width is left over, that layer becomes the
-    classifier: for example ``fc.1`` of a `Sequential` with dropout. A missing bias becomes zeros.
+    classifier: for example ``fc.1`` of a `Sequential` with dropout. The classifier's missing bias becomes
+    zeros, as do missing counts of batches.
 
     Args:
         model: the network; only its names and shapes are read.
@@ -28,25 +30,33 @@ def rename_weights(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> 
     own = model.state_dict()
     if not any(name in own for name in state):
         state = _without_prefix(state, next(iter(own)))
+    # No prediction depends on the number of batches that a batch norm has seen.
+    counts = [name for name in own if name.endswith("num_batches_tracked")]
+    named = dict.fromkeys(counts, torch.tensor(0)) | dict(state)
     classifier = find_classifier(model, arch)
     weight, bias = f"{classifier.name}.weight", f"{classifier.name}.bias"
-    extra = [name for name in state if name not in own]
-    is_only_classifier_missing = weight not in state and own.keys() - state.keys() <= {weight, bias}
-    if not is_only_classifier_missing or not extra:
-        return dict(state)
-    extra_module = extra[0].rpartition(".")[0]
-    layer = {name.removeprefix(f"{extra_module}."): state[name] for name in extra}
-    rows = layer.get("weight")
-    if rows is None or layer.keys() - {"weight", "bias"} or rows.shape[1:] != (classifier.layer.in_features,):
-        return dict(state)
-    body = {name: tensor for name, tensor in state.items() if name in own}
-    return body | {weight: rows, bias: layer.get("bias", rows.new_zeros(len(rows)))}
+    extra = [name for name in named if name not in own]
+    if extra and weight not in named and own.keys() - named.keys() <= {weight, bias}:
+        extra_module = extra[0].rpartition(".")[0]
+        layer = {name.removeprefix(f"{extra_module}."): named[name] for name in extra}
+        width = classifier.layer.in_features
+        is_linear = "weight" in layer and layer["weight"].shape[1:] == (width,)
+        if is_linear and layer.keys() <= {"weight", "bias"}:
+            body = {name: tensor for name, tensor in named.items() if name in own}
+            named = body | {f"{classifier.name}.{part}": tensor for part, tensor in layer.items()}
+    if weight in named and bias in own and bias not in named:
+        named[bias] = named[weight].new_zeros(named[weight].shape[:1])
+    return named
 
 
 def _without_prefix(state: Mapping[str, Tensor], own_name: str) -> dict[str, Tensor]:
-    """Remove from all names the prefix that stands before ``own_name`` in one of them, if there is one."""
+    """Remove from all names the prefix that stands before ``own_name`` in one of them.
+
+    Without one, all names stay. A name whose rest is another tensor's name stays.
+    """
     prefix = next((name.removesuffix(own_name) for name in state if name.endswith(f".{own_name}")), "")
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    rests = {name: name.removeprefix(prefix) for name in state}
+    return {name if rests[name] in state else rests[name]: tensor for name, tensor in state.items()}
 
 
 def infer_model_recipe(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:
@@ -100,6 +110,10 @@ def refuse_unfit_weights(
     body = {name.partition(".")[0] for name in own if not name.startswith(f"{head}.")}
     fits_body = not any(name.partition(".")[0] in body for name in extra)
     if fits_body and all(name.startswith(f"{head}.") for name in fit.missing):
+        if not fit.missing:
+            raise CheckpointError(
+                f"{path}: fits --arch {arch}, but holds {some(extra)} too; save the network's weights alone"
+            )
         has = f"has {some(extra)}" if extra else f"has no {some(fit.missing)}"
         raise CheckpointError(
             f"{path}: fits --arch {arch} but for its head: {has}, where one linear layer is wanted, {head}; "

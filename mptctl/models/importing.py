@@ -11,7 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mptctl.errors import UsageError, some
+from mptctl.errors import CheckpointError, NonFiniteError, UsageError, some
+from mptctl.evaluation.reading.logits import first_maximum
 from mptctl.files import read_names
 from mptctl.models.foreign_weights import (
     infer_model_recipe,
@@ -59,6 +60,7 @@ def read_foreign_model(
 
     Raises:
         CheckpointError: the weights do not fit.
+        NonFiniteError: weights, or logits of an ONNX model, are NaN or infinite.
         UsageError: the model cannot be changed from BGR to RGB.
     """
     if recipe.model.arch == ONNX:
@@ -74,18 +76,27 @@ def read_foreign_model(
 def _read_onnx_weights(
     weights: Path, class_names: Sequence[str], recipe: Recipe, channels: Channels
 ) -> dict[str, Tensor]:
-    """Read an ONNX model as a state dict, after a trial run on two black pictures.
+    """Read an ONNX model as a state dict, after a trial run on four pictures of noise.
 
     Raises:
-        CheckpointError: the model takes no pictures of the recipe's size, or has another number of classes.
+        CheckpointError: the model takes no pictures of the recipe's size, has another number of classes, or
+            answers in probabilities.
+        NonFiniteError: logits are NaN or infinite.
     """
     # `find_described` decides whether a changed export may be imported.
     state, _ = read_onnx(weights, allow_changed=True)
     if channels == "bgr":
         state[TAKES_BGR] = torch.ones(1)
     size = recipe.data.image_size
-    logits = load_program(state, str(weights))(torch.zeros(2, 3, size, size))
+    pictures = torch.randn(4, 3, size, size, generator=torch.Generator().manual_seed(0))
+    logits = load_program(state, str(weights))(pictures)
     refuse_other_class_count(weights, logits.shape[1], len(class_names))
+    first_maximum(logits.numpy(), str(weights))
+    if bool((logits >= 0).all() and ((logits.sum(dim=1) - 1).abs() < 1e-3).all()):
+        raise CheckpointError(
+            f"{weights}: its outputs are probabilities (rows add up to 1); export it without its softmax, to "
+            "logits"
+        )
     return state
 
 
@@ -96,6 +107,7 @@ def _read_fitting_weights(
 
     Raises:
         CheckpointError: the weights do not fit the recipe's architecture.
+        NonFiniteError: a weight is NaN or infinite.
     """
     arch, size = recipe.model.arch, recipe.data.image_size
     # Shapes are compared before the network is built: it may be too large for memory. The outline comes
@@ -109,7 +121,11 @@ def _read_fitting_weights(
     refuse_unfit_weights(state, outline, arch, weights, len(class_names))
     model = build_model(inferred, len(class_names), size)
     load_weights(model, turn_channels(model, state, weights) if channels == "bgr" else state)
-    return inferred, model.state_dict()
+    loaded = model.state_dict()
+    unsound = [name for name, tensor in loaded.items() if not tensor.isfinite().all()]
+    if unsound:
+        raise NonFiniteError(f"{weights}: {some(unsound)}: NaN or infinite numbers; name sound weights")
+    return inferred, loaded
 
 
 def read_class_names(path: Path) -> list[str]:

@@ -20,6 +20,8 @@ from mptctl.models.programs import read_safetensors
 
 # Largest ratio of unpacked to packed size; torch does not compress, so a larger one is meant to fill memory.
 LARGEST_RATIO = 10
+# Names under which programs keep a state dict in a checkpoint.
+STATE_KEYS = ("state_dict", "model_state_dict", "model", "net", "weights")
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -38,23 +40,34 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     """Find the state dict in the content of a file.
 
-    The content is a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or
-    ``model``. Prefixes of wrappers (``module.``, ``_orig_mod.``) are removed from the names.
+    The content is a state dict, or a mapping that holds one under one of `STATE_KEYS`, or under two of them.
+    Prefixes of wrappers (``module.``, ``_orig_mod.``) are removed from the names.
 
     Raises:
-        CheckpointError: there is no state dict, or it holds complex numbers.
+        CheckpointError: there is no state dict, or it holds complex numbers, or a weight twice.
     """
-    for key in ("state_dict", "model_state_dict", "model"):
+    for key in STATE_KEYS * 2:
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
-            break
-    is_filled = isinstance(content, dict) and len(content) > 0
-    if not is_filled or not all(isinstance(value, Tensor) for value in content.values()):
-        raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
+    is_named = isinstance(content, dict)
+    others = [key for key, value in content.items() if not isinstance(value, Tensor)] if is_named else []
+    if not is_named or not content or others:
+        raise CheckpointError(
+            f"{path}: holds no state dict, alone or under {', '.join(STATE_KEYS)}: no tensor under "
+            f"{some(others) or 'any name'}; save model.state_dict() with torch.save"
+        )
     complex_names = [str(name) for name, value in content.items() if value.is_complex()]
     if complex_names:
         raise CheckpointError(f"{path}: {some(complex_names)} of complex numbers; save real weights")
-    return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+    names: dict[str, Any] = {}
+    for key in content:
+        name = re.sub(r"^((module|_orig_mod)\.)+", "", str(key))
+        if name in names:
+            raise CheckpointError(
+                f"{path}: holds two tensors for one weight: {names[name]} and {key}; save one network alone"
+            )
+        names[name] = key
+    return {name: content[key] for name, key in names.items()}
 
 
 class Fit(NamedTuple):
@@ -134,7 +147,7 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
         )
     try:
         if head == b"PK":
-            _refuse_oversized(path)
+            _refuse_odd_archives(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles that are refused below
             # Checkpoints of timm's training hold a Namespace, which has plain values and runs no code.
@@ -166,13 +179,16 @@ def _describe_load_error(
     return f"{path}: damaged: {said}{advice(path)}" if is_archive else f"{path}: not a checkpoint: {said}"
 
 
-def _refuse_oversized(path: Path) -> None:
-    """Raise CheckpointError if an archive unpacks to over `LARGEST_RATIO` times its size."""
+def _refuse_odd_archives(path: Path) -> None:
+    """Raise CheckpointError for an archive that is not of torch, or unpacks to a much larger size."""
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(info.file_size for info in archive.infolist())
+            names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
         return  # torch reports the fault
+    if not any(name.endswith("/data.pkl") for name in names):
+        raise CheckpointError(f"{path}: not a checkpoint: an archive, but not one that torch.save wrote")
     if unpacked > LARGEST_RATIO * path.stat().st_size:
         raise CheckpointError(
             f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; "

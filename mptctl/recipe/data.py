@@ -127,7 +127,7 @@ class DataRecipe(Group):
 
     @model_validator(mode="after")
     def _refuse_wrong_ranges(self) -> DataRecipe:
-        """Refuse std not above 0, wrong scale and ratio, and mix_probability without MixUp or CutMix."""
+        """Refuse std not above 0, wrong scale, ratio and padding, and mix_probability without mixing."""
         if min(self.std) <= 0:
             raise ValueError(f"data.std: must be above 0, got {list(self.std)}")
         for key, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
@@ -137,6 +137,10 @@ class DataRecipe(Group):
                 )
         if self.scale[1] > 1:
             raise ValueError(f"data.scale: a part of the area is at most 1, got {self.scale[1]:g}")
+        if self.augment == "pad-crop" and self.padding > self.image_size:
+            raise ValueError(
+                f"data.padding: must be at most data.image_size, {self.image_size}, got {self.padding}"
+            )
         if self.mix_probability < 1 and not self.mixes:
             raise ValueError(
                 "data.mix_probability: changes nothing where no pictures are mixed; set data.mixup or "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -150,6 +151,21 @@ def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
     )  # fmt: skip
     assert [row.name for row in found.rows] == ["threaded"]
     assert found.skipped == {"dali-cpu": "DALI is not installed", "dali-mixed": "no CUDA device"}
+
+
+def test_torchcodecs_row_is_skipped_for_a_format_that_it_cannot_decode(
+    tmp_path: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
+    shutil.copytree(pictures / "train", tmp_path / "train")
+    bitmap = tmp_path / "train" / "class0" / "a.bmp"
+    Image.new("RGB", (50, 60)).save(bitmap)
+    found = bench_loader(
+        load_recipe("imagenet", SMALL), data_root=tmp_path, rows=("dataloader-torchcodec", "threaded"),
+        repeats=1, seconds=0.05, device=torch.device("cpu"),
+    )  # fmt: skip
+    assert [row.name for row in found.rows] == ["threaded"]
+    assert f"torchcodec cannot decode {bitmap}: Unsupported" in found.skipped["dataloader-torchcodec"]
 
 
 def test_every_kind_of_loader_is_a_row() -> None:

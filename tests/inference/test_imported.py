@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -110,6 +111,31 @@ def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tm
     assert done.returncode == 0, done.stderr
     assert "in: not validated: no split.json" in done.stderr
     assert load_checkpoint(tmp_path / "none" / "in" / "best.pt").meta.num_old == 5
+
+
+@pytest.mark.parametrize(
+    ("where", "bias", "recipe", "said"),
+    [
+        ("split", math.inf, (), "fc.bias: NaN or infinite numbers"),
+        ("none", math.nan, ("--recipe", "digits"), "fc.bias: NaN or infinite numbers"),
+        ("split", 3e38, (), "rows of logits are not finite"),
+    ],
+)
+def test_numbers_that_are_not_finite_are_refused_with_and_without_a_split(
+    where: str, bias: float, recipe: tuple[str, ...], said: str, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    grey_pictures(data, {"bright": (240, 5), "dark": (20, 5)})
+    make_split(
+        "imagefolder", run_root=tmp_path / "split", data_root=data, val_fraction=0.5, test_fraction=0.2
+    )
+    state = bright_or_dark(2)
+    state["fc.weight"][0, 0], state["fc.bias"][0] = 3e38, bias
+    words = ("--run-root", tmp_path / where, *recipe, "--set", "data.image_size=8")
+    done = mptctl(*handed_over(tmp_path, state, ["bright", "dark"]), *words)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert said in done.stderr
+    assert not (tmp_path / where / "in").exists()
 
 
 def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(

@@ -127,6 +127,20 @@ def test_other_classes_and_other_pictures_are_said(
     assert said in out.stderr
 
 
+def test_a_softmax_at_the_end_is_refused_and_logits_that_are_positive_are_taken(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    words = ("--class-names", foreign[1], "--run-root", tmp_path, "--recipe", "digits", "--overwrite")
+    for kind, code in (("Softmax", 5), ("Sigmoid", 0)):
+        model, _ = linear_model()
+        model.graph.node[-1].output[0] = "logits"
+        model.graph.node.append(onnx.helper.make_node(kind, ["logits"], ["out"]))
+        onnx.save(model, str(foreign[0]))
+        out = mptctl("import", foreign[0], *words)
+        assert out.returncode == code, out.stderr
+        assert ("export it without its softmax" in out.stderr) is (code == 5)
+
+
 @pytest.mark.parametrize("way", ["../secret.bin", "OUTSIDE/secret.bin", "link.bin", "inner/secret.bin"])
 def test_external_data_may_not_lead_out_of_the_folder(way: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"

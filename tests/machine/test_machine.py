@@ -53,6 +53,14 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
     assert all(check.advice for check in checks.values() if check.state != "ok")
 
 
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    storage = examine(file / "runs")[-1]
+    assert (storage.state, storage.advice) == ("unusable", "choose another --run-root")
+    assert storage.found.startswith(f"{file} cannot be written: ")
+
+
 def test_storage_is_judged_by_what_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(free: int) -> Check:
         monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))

@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -81,10 +82,41 @@ def test_a_number_of_disks_is_read_or_called_damaged(saved: Path, place: int, is
             load_checkpoint(saved)
 
 
-def test_a_state_dict_is_found_below_its_usual_names(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [["state_dict"], ["net"], ["weights"], ["model", "state_dict"]])
+def test_a_state_dict_is_found_below_its_usual_names(keys: list[str], tmp_path: Path) -> None:
     path = tmp_path / "s.pt"
-    torch.save({"epoch": 3, "state_dict": {"module.fc.weight": torch.ones(2)}}, path)
+    content: dict[str, object] = {"module.fc.weight": torch.ones(2)}
+    for key in reversed(keys):
+        content = {"epoch": 3, key: content}
+    torch.save(content, path)
     assert list(read_state_dict(path)) == ["fc.weight"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"network": {"fc.weight": torch.ones(2)}, "acc": 91}, "no tensor under network, acc"),
+        ({"fc.weight": torch.ones(2), "acc": 91}, "no tensor under acc"),
+        ([torch.ones(2)], "no tensor under any name"),
+    ],
+)
+def test_names_that_hold_no_tensors_are_said(content: object, said: str, tmp_path: Path) -> None:
+    torch.save(content, tmp_path / "s.pt")
+    with pytest.raises(CheckpointError, match=f"under state_dict, model_state_dict, .*{said};"):
+        read_state_dict(tmp_path / "s.pt")
+
+
+def test_arrays_of_numpy_are_no_checkpoint(tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", weight=np.ones(2))
+    with pytest.raises(CheckpointError, match=r"s\.npz: not a checkpoint: .*torch\.save wrote"):
+        read_state_dict(tmp_path / "s.npz")
+
+
+def test_two_tensors_of_one_name_are_refused_by_both_names(tmp_path: Path) -> None:
+    path = tmp_path / "s.pt"
+    torch.save({"fc.weight": torch.ones(2), "module.fc.weight": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError, match=r"weight: fc\.weight and module\.fc\.weight"):
+        read_state_dict(path)
 
 
 def test_a_missing_file_a_folder_and_a_state_dict_are_said_to_be_so(tmp_path: Path) -> None:

@@ -59,6 +59,20 @@ def headed(*layers: nn.Module) -> Change:
     return lambda model: setattr(model, "fc", nn.Sequential(*layers))
 
 
+def with_criterion(model: torchvision.models.ResNet) -> nn.Module:
+    """A module of Lightning whose criterion has weights."""
+    module = Wrapped(model)
+    module.criterion = nn.PReLU()
+    return module
+
+
+def without_counts(model: torchvision.models.ResNet) -> None:
+    """Drop ``num_batches_tracked``, as some programs do."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.num_batches_tracked = None
+
+
 def small_stem(model: torchvision.models.ResNet) -> None:
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     model.maxpool = nn.Identity()
@@ -71,6 +85,8 @@ def small_stem(model: torchvision.models.ResNet) -> None:
         (headed(nn.Dropout(0.5), nn.Linear(512, 3)), "model.embedding_dim=null"),
         (headed(nn.Linear(512, 3)), "model.embedding_dim=null"),
         (headed(nn.Linear(512, 3, bias=False)), "model.embedding_dim=null"),
+        (lambda model: setattr(model, "fc", nn.Linear(512, 3, bias=False)), "model.embedding_dim=null"),
+        (without_counts, "model.embedding_dim=null"),
         (headed(nn.Linear(512, 6), nn.Linear(6, 3)), "model.embedding_dim=6"),
         (small_stem, 'model.stem="small" model.embedding_dim=null'),
         (Wrapped, "model.embedding_dim=null"),
@@ -94,6 +110,13 @@ def test_a_model_that_takes_bgr_answers_as_before_to_rgb(tmp_path: Path) -> None
         assert not torch.allclose(mine, model(images), atol=1e-2), "the case shows nothing"
 
 
+def test_no_tensor_takes_the_place_of_another_when_a_prefix_is_cut_off(tmp_path: Path) -> None:
+    model = Wrapped(production(headed(nn.Dropout(0.5), nn.Linear(512, 3))))
+    model.fc = nn.Sequential(nn.Dropout(0.5), nn.Linear(512, 3))
+    with pytest.raises(CheckpointError, match=r"fc\.1\.weight"):
+        taken(model, tmp_path)
+
+
 def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Path) -> None:
     """`timm.utils.CheckpointSaver` keeps the arguments of the command line beside the weights."""
     state = {"conv1.weight": torch.ones(2)}
@@ -109,6 +132,7 @@ def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Pa
             headed(nn.Linear(512, 6), nn.ReLU(), nn.Linear(6, 3)),
             "fits --arch resnet18 but for its head: has fc.0.weight, fc.0.bias, fc.2.weight and 1 more",
         ),
+        (with_criterion, "fits --arch resnet18, but holds criterion.weight too"),
         (headed(), "fits --arch resnet18 but for its head: has no fc.weight, fc.bias"),
         (
             lambda model: torchvision.models.resnet18(num_classes=4),
