@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.shards import list_shards
@@ -168,6 +171,43 @@ def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path,
         split_of(f"{shards}/0.tar", tmp_path / "runs", label_key=".txt")
 
 
+LABEL_CELLS = [(11.0, None), (math.nan, "is empty"), (True, "label True is neither"), (1.5, "label 1.5 is n")]
+
+
+@pytest.mark.parametrize(("cell", "problem"), LABEL_CELLS)
+@pytest.mark.parametrize("kind", ["table", "shards"])
+def test_floats_are_labels_as_in_predictions(
+    kind: str, cell: float, problem: str | None, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "0.tar"
+    if kind == "table":
+        rows = rows_of(folder)
+        # A column of a Parquet table has one type.
+        labels = [9.0 + int(str(row["label"])[-1]) for row in rows]
+        cells = [cell if label == 11 else label for label in labels] if cell is not True else [True] * 33
+        place = folder / "all.parquet"
+        columns = {"path": [row["path"] for row in rows], "label": cells}
+        parquet.write_table(pa.table(columns), place)
+    else:
+        samples = samples_of(folder, "train")
+        for _, parts in samples:
+            label = 9.0 + int(parts.pop(".cls"))
+            parts[".json"] = json.dumps({"label": cell if label == 11 else label}).encode()
+        write_shards(tmp_path, samples)
+    if problem is None:
+        split = split_of(place, tmp_path / "runs", test_fraction=0.25)
+        assert split.manifest.class_names == ("9", "10", "11")
+        return
+    with pytest.raises(BadPictures, match=problem):
+        split_of(place, tmp_path / "runs", test_fraction=0.25)
+
+
+def test_floats_in_text_are_sorted_as_numbers(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"label": f"{8 + int(str(row['label'])[-1])}.0"} for row in rows_of(folder)]
+    split = split_of(write_table(folder / "all.csv", rows), tmp_path / "runs")
+    assert split.manifest.class_names == ("8.0", "9.0", "10.0")
+
+
 def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
     (folder / "train.tar").touch()
     assert find_place(str(folder), None).source == "imagefolder"
@@ -177,9 +217,6 @@ def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
 def test_pictures_inside_a_table_are_known_by_the_kind_of_their_column(
     pictures: list[object], tmp_path: Path
 ) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     parquet.write_table(pa.table({"img": pictures, "label": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="holds pictures inside Parquet files; pack them first"):
         find_place(str(tmp_path / "a.parquet"), None)

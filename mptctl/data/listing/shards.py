@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.labelled_rows import (
+    ANY,
+    LabelledRows,
+    classify_rows,
+    label_as_text,
+    read_class_names,
+)
 from mptctl.data.listing.listing import Listing, Shard
 from mptctl.data.listing.patterns import find_part_words, list_files
 from mptctl.data.listing.tar_members import DamagedTar, Member, read_members
@@ -192,6 +198,7 @@ def _find_label(
         except UnicodeDecodeError:
             return "", f"its {suffix} is not UTF-8"
     if field is not None and field in fields:
-        return str(fields[field]).strip(), None
+        text, fault = label_as_text(fields[field])
+        return text.strip(), fault
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.labelled_rows import (
+    ANY,
+    LabelledRows,
+    classify_rows,
+    labels_as_text,
+    read_class_names,
+)
 from mptctl.data.listing.listing import Listing
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
@@ -41,6 +47,8 @@ def list_table(
         role: ["" if cell is None else str(cell) for cell in cells[name]] for role, name in column_of.items()
     }
     paths, problems = texts["path"], dict[int, str]()
+    if labelled:
+        texts["label"], problems = labels_as_text(cells[column_of["label"]])
     for row, text in enumerate(paths):
         below = text if root is None else path_below(text, root)
         if not text.strip():
