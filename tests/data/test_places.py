@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.shards import list_shards
+from mptctl.data.manifest import BAD
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
@@ -153,6 +154,18 @@ def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> No
     for name, word in zip(names, words, strict=True):
         assert any("offset" in each and name in each and word in each for each in bad.value.problems), word
     assert len(split_of(f"{shards}/*.tar", tmp_path / "runs", on_bad="quarantine").file.quarantined) == 5
+
+
+def test_a_sample_a_second_time_in_a_shard_is_a_bad_one(folder: Path, tmp_path: Path) -> None:
+    samples = samples_of(folder, "train")
+    (key, first), (_, second) = samples[0], samples[-1]
+    shards = f"{write_shards(tmp_path / 's', [*samples, (key, second)])}/0.tar"
+    with pytest.raises(BadPictures, match=rf"1 of 25 .*{key}\.jpg: id {key}\.jpg is there already"):
+        split_of(shards, tmp_path / "runs", test_fraction=0.25)
+    split = split_of(shards, tmp_path / "runs", test_fraction=0.25, on_bad="quarantine")
+    kept = [row for row in range(len(split.manifest)) if split.manifest.parts[row] != BAD]
+    assert len(kept) == 24
+    assert first[".jpg"] in [split.manifest.read(row) for row in kept]
 
 
 def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path, tmp_path: Path) -> None:

@@ -123,12 +123,13 @@ def _list_samples(descriptor: int, shard: Shard, label_key: str | None, labelled
 
 
 def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]], DamagedTar | None]:
-    """Group the members of a shard into samples.
+    """Group the members of a shard into samples. A member a second time begins another sample of its key.
 
     Returns:
         The members of each sample by suffix, and the damage at which the list of members ended, if any.
     """
-    samples: dict[str, dict[str, Member]] = {}
+    samples: list[dict[str, Member]] = []
+    latest: dict[str, dict[str, Member]] = {}
     damage: DamagedTar | None = None
     try:
         for member in members:
@@ -136,10 +137,13 @@ def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]]
                 continue
             key = sample_key_of(member.name)
             suffix = member.name.removeprefix(key).lower()
-            samples.setdefault(key, {})[suffix] = member
+            if key not in latest or suffix in latest[key]:
+                latest[key] = {}
+                samples.append(latest[key])
+            latest[key][suffix] = member
     except DamagedTar as error:
         damage = error
-    return list(samples.values()), damage
+    return samples, damage
 
 
 def sample_key_of(name: str) -> str:
