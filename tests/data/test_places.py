@@ -101,11 +101,17 @@ def test_what_has_no_test_part_holds_one_out(folder: Path, tmp_path: Path) -> No
     split = split_of(folder / "train", tmp_path / "a", test_fraction=0.25)
     assert len(split.indices("test")) == 6
     rows = [{key: row[key] for key in ("path", "label")} for row in rows_of(folder)]
-    with pytest.raises(DataError, match="--test-fraction"):
+    with pytest.raises(DataError, match=r"t\.csv: has no test part; .*--test-fraction"):
         split_of(write_table(folder / "t.csv", rows), tmp_path / "b")
     assert not (tmp_path / "b").exists()
     with pytest.raises(UsageError, match="has a test part"):
         split_of(folder, tmp_path / "c", test_fraction=0.25)
+
+
+def test_a_table_of_test_pictures_alone_is_not_advised_of_a_fraction(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"split": "test"} for row in rows_of(folder)]
+    with pytest.raises(DataError, match=r"of 3 classes, class0 first .*; add training pictures$"):
+        split_of(write_table(folder / "t.csv", rows), tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["validation", "valid", "dev", "eval"])
