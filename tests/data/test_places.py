@@ -130,7 +130,8 @@ def test_every_bad_row_of_a_table_is_named_with_its_line(folder: Path, tmp_path:
         ("path", rows[0]["path"], "is there already"),
         ("split", "trian", "part 'trian'"),
         ("path", "train/class0/bad.jpg", "no readable header"),
-        ("path", "../outside.jpg", "lies outside"),
+        ("path", "../outside.jpg", "csv: line 9: ../outside.jpg: lies outside"),
+        ("path", "https://x.y/1.jpg", "csv: line 10: https://x.y/1.jpg: is an address"),
     ]
     for row, (column, cell, _) in zip(rows[1:], changes, strict=False):
         row[column] = cell
@@ -140,7 +141,22 @@ def test_every_bad_row_of_a_table_is_named_with_its_line(folder: Path, tmp_path:
     assert not (tmp_path / "runs").exists()
     for line, (*_, word) in enumerate(changes, 3):
         assert any(f"t.csv: line {line}:" in each and word in each for each in bad.value.problems), word
-    assert len(split_of(place, tmp_path / "runs", on_bad="quarantine").file.quarantined) == 7
+    assert len(split_of(place, tmp_path / "runs", on_bad="quarantine").file.quarantined) == 8
+
+
+def test_a_path_that_leaves_the_folder_and_comes_back_lies_in_it(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"path": f"../photos/{row['path']}"} for row in rows_of(folder)]
+    split = split_of(write_table(folder / "t.csv", rows), tmp_path / "runs")
+    assert set(split.manifest.paths.to_pylist()) == {row["path"] for row in rows_of(folder)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "t.csv: is empty"), ("path;label\na.jpg;cat\n", "semicolons; write commas")]
+)
+def test_a_table_that_is_empty_or_not_separated_by_commas(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        split_of(tmp_path / "t.csv", tmp_path / "runs")
 
 
 def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> None:
