@@ -100,8 +100,8 @@ def hold_out_test_part(
 
     Args:
         manifest: the M pictures; stays as it is.
-        request: its ``test_fraction``, ``seed`` and ``place`` count here; without a fraction, the source has a
-            test part.
+        request: its ``test_fraction``, ``seed`` and ``place`` count here; without a fraction, the source has
+            a test part.
         groups: (M,) name of each picture's group, which goes to one part as a whole; None: without groups.
 
     Returns:
