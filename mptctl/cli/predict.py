@@ -39,7 +39,7 @@ def predict_folder(asked: PredictRequest) -> None:
         warn([model.unfinished])
     with progress_bars() as progress:
         predictions = model.predict_folder(
-            folder, on_bad=asked.on_bad, verify=asked.verify, progress=progress
+            folder, on_bad=asked.on_bad, verify=asked.verify, progress=progress, data_root=asked.data_root
         )
     for line in predictions.left_out:
         typer.echo(f"left out: {line}", err=True)

@@ -10,10 +10,10 @@ import numpy as np
 
 from mptctl.data.classes import ClassSplit
 from mptctl.data.listing.listing import Checks, Listing, check_listing, make_rows
-from mptctl.data.listing.patterns import root_folder_of
 from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.manifest import BAD, TEST
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
+from mptctl.data.places import find_place
 from mptctl.data.sources import scan_listed
 from mptctl.data.split import Split, split_of
 from mptctl.data.split_file import SplitRequest
@@ -22,7 +22,7 @@ from mptctl.names import PlaceKind
 
 
 def make_unlabelled_split(
-    root: Path, class_names: tuple[str, ...], checks: Checks = Checks()
+    root: Path, class_names: tuple[str, ...], checks: Checks = Checks(), data_root: Path | None = None
 ) -> tuple[Split, list[str]]:
     """List and check pictures without labels, and make a split of them; nothing is written.
 
@@ -31,6 +31,7 @@ def make_unlabelled_split(
             shards. Hidden files do not count. In a folder, pictures of kinds that are not read are bad.
         class_names: names of the classes that a model knows. Every label of the split is 0, without meaning.
         checks: how each picture is checked.
+        data_root: folder that the pictures of a table are below; None: that of the table.
 
     Returns:
         The split, all of whose pictures are in the test part, and one line for each bad picture. In a folder
@@ -39,14 +40,16 @@ def make_unlabelled_split(
     Raises:
         BadPictures: see `check_listing`.
         DataError: ``root`` is none of these, or has no good picture.
+        UsageError: ``data_root`` is given for a folder.
     """
     kind = find_place_kind(root)
+    below = find_place(str(root), data_root, kind).root
     if kind == "imagefolder":
         run_root = root
         listed = check_listing(_list_all_pictures(root), checks)
     else:
         run_root = root.parent
-        below = root.resolve().parent if kind == "table" else root_folder_of(str(root))
+        assert below is not None
         listed = scan_listed(kind, str(root), below, {}, None, checks, labelled=False)
     problems = listed.problems
     is_bad = listed.manifest.parts == BAD

@@ -94,35 +94,34 @@ def hold_out(
 
 
 def hold_out_test_part(
-    manifest: Manifest, fraction: float | None, seed: int, groups: NDArray[np.str_] | None
+    manifest: Manifest, request: SplitRequest, groups: NDArray[np.str_] | None
 ) -> Manifest:
     """Hold out a test part of a source that has none.
 
     Args:
         manifest: the M pictures; stays as it is.
-        fraction: share of each class's training pictures; None: the source has a test part.
-        seed: seed of the choice.
+        request: its ``test_fraction``, ``seed`` and ``place`` count here; without a fraction, the source has
+            a test part.
         groups: (M,) name of each picture's group, which goes to one part as a whole; None: without groups.
 
     Returns:
         A manifest with a test part.
 
     Raises:
-        UsageError: ``fraction`` is out of range, or given for a source with a test part.
-        DataError: ``fraction`` is None, and a source of files has no test part.
+        UsageError: the fraction is out of range, or given for a source with a test part.
+        DataError: the fraction is None, and a source of files has no test part.
     """
+    fraction, place = request.test_fraction, request.place or manifest.root
     has_test = bool((manifest.parts == TEST).any())
     if fraction is None:
         if not has_test and not manifest.is_array:
-            raise DataError(
-                f"{manifest.root}: has no test part; hold one out with --test-fraction 0.2, or name one"
-            )
+            raise DataError(f"{place}: has no test part; hold one out with --test-fraction 0.2, or name one")
         return manifest
     if has_test:
-        raise UsageError(f"--test-fraction {fraction:g}: {manifest.root} has a test part; leave it out")
+        raise UsageError(f"--test-fraction {fraction:g}: {place} has a test part; leave it out")
     if not 0.0 < fraction < 1.0:
         raise UsageError(f"--test-fraction {fraction}: must be above 0 and below 1")
-    return replace(manifest, parts=hold_out(manifest, fraction, seed, groups, TEST, TEST_FIELD))
+    return replace(manifest, parts=hold_out(manifest, fraction, request.seed, groups, TEST, TEST_FIELD))
 
 
 def refuse_empty_classes(manifest: Manifest) -> None:
@@ -130,10 +129,12 @@ def refuse_empty_classes(manifest: Manifest) -> None:
     counts = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
     empty = [manifest.class_names[label] for label in np.flatnonzero(counts == 0)]
     if empty:
+        is_held_out = np.isin(np.flatnonzero(counts == 0), manifest.labels[manifest.parts == VAL]).any()
+        advice = "add pictures or lower --val-fraction" if is_held_out else "add training pictures"
         kept_out = int(np.count_nonzero(manifest.parts == BAD))
         raise DataError(
             f"no training picture is left of {len(empty)} classes, {empty[0]} first "
-            f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
+            f"({kept_out} pictures kept out); {advice}"
         )
 
 

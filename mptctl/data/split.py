@@ -163,7 +163,7 @@ def make_split(  # noqa: PLR0913  # what is not kept in split.json too
             source, root, checks, download=download, seed=seed, cache_dir=cache, needs_test=needs_test
         )
     groups = find_groups(listed.manifest, group, metadata, listed.further)
-    manifest = hold_out_test_part(listed.manifest, request.test_fraction, seed, groups)
+    manifest = hold_out_test_part(listed.manifest, request, groups)
     identical = None
     if source not in EMBEDDED:
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None

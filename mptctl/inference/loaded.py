@@ -133,6 +133,7 @@ class LoadedRun:
         on_bad: OnBad = "fail",
         verify: Verify = "header",
         progress: Progress | None = None,
+        data_root: str | Path | None = None,
     ) -> Answers:
         """Predict every picture in a folder and its subfolders, read in threads as in evaluation.
 
@@ -143,14 +144,17 @@ class LoadedRun:
                 out and lists them in the result.
             verify: before predicting, check each file's ``header`` and end, or ``decode`` the whole file.
             progress: called with the number of pictures done.
+            data_root: folder that the paths of a table begin in; None: the table's folder.
 
         Raises:
             DataError: there is no such folder or no picture in it, or a picture is bad.
+            UsageError: ``data_root`` is given for a folder.
             NonFiniteError: logits are NaN.
         """
         root, progress = Path(folder).expanduser(), progress or tell_nobody
         checks = Checks(verify, on_bad, progress)
-        split, left_out = make_unlabelled_split(root, self.class_names, checks)
+        below = None if data_root is None else Path(data_root)
+        split, left_out = make_unlabelled_split(root, self.class_names, checks, below)
         # Not `resident`, which keeps decoded pictures on disk for later passes: these are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
         batch_size = self.recipe.optim.batch_size

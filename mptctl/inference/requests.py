@@ -20,6 +20,8 @@ class PredictRequest(Request):
     out: Annotated[Path, Flag("FILE")]
     """File of predictions to write: .npz, .csv or .parquet."""
     run_root: RunRoot = Path("runs")
+    data_root: Annotated[Path | None, Flag("DIR")] = None
+    """Folder that the paths of a table begin in. (default: the table's folder)"""
     verify: Annotated[Verify, Flag()] = "header"
     """Look at each file's header and ends, or decode it all."""
     on_bad: Annotated[OnBad, Flag()] = "fail"

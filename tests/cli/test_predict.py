@@ -56,6 +56,24 @@ def test_pictures_in_tables_and_shards_are_predicted_as_those_in_folders(
         assert np.array_equal(answers[kind]["logits"], answers["folder"]["logits"])
 
 
+def test_pictures_of_a_table_may_lie_in_another_folder(
+    mptctl: CommandLine, runs: Path, pictures: Path, tmp_path: Path
+) -> None:
+    ids = sorted(str(path.relative_to(pictures)) for path in pictures.rglob("*.jpg"))
+    table = tmp_path / "lists" / "table.csv"
+    table.parent.mkdir()
+    table.write_text("\n".join(["path", *ids]))
+    words = ("--out", tmp_path / "found.npz", "--run-root", runs)
+    refused = mptctl("predict", "mine", table, *words)
+    assert (refused.returncode, "with --data-root" in refused.stderr) == (4, True)
+    done = mptctl("predict", "mine", table, *words, "--data-root", pictures)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "found.npz") as saved:
+        assert saved["id"].tolist() == ids
+    refused = mptctl("predict", "mine", pictures, *words, "--data-root", tmp_path)
+    assert (refused.returncode, "leave one of them out" in refused.stderr) == (2, True)
+
+
 def test_a_copy_that_lacks_pictures_brings_a_warning(
     mptctl: CommandLine, runs: Path, own_folder: Path, tmp_path: Path
 ) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from mptctl.data.listing.listing import BadPictures
 from mptctl.data.listing.shards import list_shards
+from mptctl.data.manifest import BAD
 from mptctl.data.places import find_place
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
@@ -97,11 +101,17 @@ def test_what_has_no_test_part_holds_one_out(folder: Path, tmp_path: Path) -> No
     split = split_of(folder / "train", tmp_path / "a", test_fraction=0.25)
     assert len(split.indices("test")) == 6
     rows = [{key: row[key] for key in ("path", "label")} for row in rows_of(folder)]
-    with pytest.raises(DataError, match="--test-fraction"):
+    with pytest.raises(DataError, match=r"t\.csv: has no test part; .*--test-fraction"):
         split_of(write_table(folder / "t.csv", rows), tmp_path / "b")
     assert not (tmp_path / "b").exists()
     with pytest.raises(UsageError, match="has a test part"):
         split_of(folder, tmp_path / "c", test_fraction=0.25)
+
+
+def test_a_table_of_test_pictures_alone_is_not_advised_of_a_fraction(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"split": "test"} for row in rows_of(folder)]
+    with pytest.raises(DataError, match=r"of 3 classes, class0 first .*; add training pictures$"):
+        split_of(write_table(folder / "t.csv", rows), tmp_path / "a")
 
 
 @pytest.mark.parametrize("name", ["validation", "valid", "dev", "eval"])
@@ -120,7 +130,8 @@ def test_every_bad_row_of_a_table_is_named_with_its_line(folder: Path, tmp_path:
         ("path", rows[0]["path"], "is there already"),
         ("split", "trian", "part 'trian'"),
         ("path", "train/class0/bad.jpg", "no readable header"),
-        ("path", "../outside.jpg", "lies outside"),
+        ("path", "../outside.jpg", "csv: line 9: ../outside.jpg: lies outside"),
+        ("path", "https://x.y/1.jpg", "csv: line 10: https://x.y/1.jpg: is an address"),
     ]
     for row, (column, cell, _) in zip(rows[1:], changes, strict=False):
         row[column] = cell
@@ -130,7 +141,22 @@ def test_every_bad_row_of_a_table_is_named_with_its_line(folder: Path, tmp_path:
     assert not (tmp_path / "runs").exists()
     for line, (*_, word) in enumerate(changes, 3):
         assert any(f"t.csv: line {line}:" in each and word in each for each in bad.value.problems), word
-    assert len(split_of(place, tmp_path / "runs", on_bad="quarantine").file.quarantined) == 7
+    assert len(split_of(place, tmp_path / "runs", on_bad="quarantine").file.quarantined) == 8
+
+
+def test_a_path_that_leaves_the_folder_and_comes_back_lies_in_it(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"path": f"../photos/{row['path']}"} for row in rows_of(folder)]
+    split = split_of(write_table(folder / "t.csv", rows), tmp_path / "runs")
+    assert set(split.manifest.paths.to_pylist()) == {row["path"] for row in rows_of(folder)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", "t.csv: is empty"), ("path;label\na.jpg;cat\n", "semicolons; write commas")]
+)
+def test_a_table_that_is_empty_or_not_separated_by_commas(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        split_of(tmp_path / "t.csv", tmp_path / "runs")
 
 
 def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> None:
@@ -152,6 +178,18 @@ def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> No
     assert len(split_of(f"{shards}/*.tar", tmp_path / "runs", on_bad="quarantine").file.quarantined) == 5
 
 
+def test_a_sample_a_second_time_in_a_shard_is_a_bad_one(folder: Path, tmp_path: Path) -> None:
+    samples = samples_of(folder, "train")
+    (key, first), (_, second) = samples[0], samples[-1]
+    shards = f"{write_shards(tmp_path / 's', [*samples, (key, second)])}/0.tar"
+    with pytest.raises(BadPictures, match=rf"1 of 25 .*{key}\.jpg: id {key}\.jpg is there already"):
+        split_of(shards, tmp_path / "runs", test_fraction=0.25)
+    split = split_of(shards, tmp_path / "runs", test_fraction=0.25, on_bad="quarantine")
+    kept = [row for row in range(len(split.manifest)) if split.manifest.parts[row] != BAD]
+    assert len(kept) == 24
+    assert first[".jpg"] in [split.manifest.read(row) for row in kept]
+
+
 def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path, tmp_path: Path) -> None:
     samples, captions = [], []
     for number, (key, parts) in enumerate(samples_of(folder, "train")):
@@ -168,6 +206,43 @@ def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path,
         split_of(f"{shards}/0.tar", tmp_path / "runs", label_key=".txt")
 
 
+LABEL_CELLS = [(11.0, None), (math.nan, "is empty"), (True, "label True is neither"), (1.5, "label 1.5 is n")]
+
+
+@pytest.mark.parametrize(("cell", "problem"), LABEL_CELLS)
+@pytest.mark.parametrize("kind", ["table", "shards"])
+def test_floats_are_labels_as_in_predictions(
+    kind: str, cell: float, problem: str | None, folder: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "0.tar"
+    if kind == "table":
+        rows = rows_of(folder)
+        # A column of a Parquet table has one type.
+        labels = [9.0 + int(str(row["label"])[-1]) for row in rows]
+        cells = [cell if label == 11 else label for label in labels] if cell is not True else [True] * 33
+        place = folder / "all.parquet"
+        columns = {"path": [row["path"] for row in rows], "label": cells}
+        parquet.write_table(pa.table(columns), place)
+    else:
+        samples = samples_of(folder, "train")
+        for _, parts in samples:
+            label = 9.0 + int(parts.pop(".cls"))
+            parts[".json"] = json.dumps({"label": cell if label == 11 else label}).encode()
+        write_shards(tmp_path, samples)
+    if problem is None:
+        split = split_of(place, tmp_path / "runs", test_fraction=0.25)
+        assert split.manifest.class_names == ("9", "10", "11")
+        return
+    with pytest.raises(BadPictures, match=problem):
+        split_of(place, tmp_path / "runs", test_fraction=0.25)
+
+
+def test_floats_in_text_are_sorted_as_numbers(folder: Path, tmp_path: Path) -> None:
+    rows = [row | {"label": f"{8 + int(str(row['label'])[-1])}.0"} for row in rows_of(folder)]
+    split = split_of(write_table(folder / "all.csv", rows), tmp_path / "runs")
+    assert split.manifest.class_names == ("8.0", "9.0", "10.0")
+
+
 def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
     (folder / "train.tar").touch()
     assert find_place(str(folder), None).source == "imagefolder"
@@ -177,9 +252,6 @@ def test_an_archive_beside_class_folders_is_no_shard(folder: Path) -> None:
 def test_pictures_inside_a_table_are_known_by_the_kind_of_their_column(
     pictures: list[object], tmp_path: Path
 ) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     parquet.write_table(pa.table({"img": pictures, "label": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="holds pictures inside Parquet files; pack them first"):
         find_place(str(tmp_path / "a.parquet"), None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mptctl.data.listing.image_folder import PART_WORDS
 from mptctl.data.listing.listing import make_rows
 from mptctl.data.manifest import PART_CODES, TEST, TRAIN
 from mptctl.errors import DataError, UsageError, did_you_mean, some
+from mptctl.evaluation.reading.columns import whole_limit
 from mptctl.files import read_names
 
 # Files beside shards or a table that name the classes, one a line: the first line is of class 0.
@@ -92,6 +94,29 @@ def classify_rows(
     words = [PART_WORDS.get(word, "") for word in rows.parts] or [""] * len(rows.ids)
     found = {**columns, "label": labels, "part": parts, "word": words}
     return class_names, make_rows(found, rows.problems, further)
+
+
+def label_as_text(cell: Any) -> tuple[str, str | None]:
+    """Return a label as text, and what is wrong with it or None. As in predictions, 3.0 is "3".
+
+    An empty cell and NaN are "", which `classify_rows` refuses.
+
+    >>> label_as_text(3.0)
+    ('3', None)
+    """
+    if cell is None or cell != cell:
+        return "", None
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < whole_limit(np.dtype(float)):
+        cell = int(cell)
+    if isinstance(cell, bool) or not isinstance(cell, int | str):
+        return "", f"label {cell!r} is neither a whole number nor text"
+    return str(cell), None
+
+
+def labels_as_text(cells: Iterable[Any]) -> tuple[list[str], dict[int, str]]:
+    """Return the labels of a column as text, and what is wrong with a label, by row; see `label_as_text`."""
+    found = [label_as_text(cell) for cell in cells]
+    return [text for text, _ in found], {row: wrong for row, (_, wrong) in enumerate(found) if wrong}
 
 
 def read_class_names(folder: Path) -> list[str] | None:
@@ -177,9 +202,14 @@ def _index_classes(
         counts: number of rows of each label.
         known: see `classify_rows`. A label that it does not have gets no index.
     """
-    digits = [label for label in counts if label.removeprefix("-").isdecimal()]
+    # pandas writes whole numbers as 3.0 where a cell of their column is empty.
+    digits = {label: label.removesuffix(".0") for label in counts}
     # Not "007" or "-0", which stand for no index.
-    numbers = {label: int(label) for label in digits if str(int(label)) == label}
+    numbers = {
+        label: int(text)
+        for label, text in digits.items()
+        if text.removeprefix("-").isdecimal() and str(int(text)) == text
+    }
     are_numbers = len(numbers) == len(counts)
     if known is None:
         names = sorted(counts, key=numbers.__getitem__) if are_numbers else sorted(counts)

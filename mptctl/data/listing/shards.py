@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.labelled_rows import (
+    ANY,
+    LabelledRows,
+    classify_rows,
+    label_as_text,
+    read_class_names,
+)
 from mptctl.data.listing.listing import Listing, Shard
 from mptctl.data.listing.patterns import find_part_words, list_files
 from mptctl.data.listing.tar_members import DamagedTar, Member, read_members
@@ -117,12 +123,13 @@ def _list_samples(descriptor: int, shard: Shard, label_key: str | None, labelled
 
 
 def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]], DamagedTar | None]:
-    """Group the members of a shard into samples.
+    """Group the members of a shard into samples. A member a second time begins another sample of its key.
 
     Returns:
         The members of each sample by suffix, and the damage at which the list of members ended, if any.
     """
-    samples: dict[str, dict[str, Member]] = {}
+    samples: list[dict[str, Member]] = []
+    latest: dict[str, dict[str, Member]] = {}
     damage: DamagedTar | None = None
     try:
         for member in members:
@@ -130,10 +137,13 @@ def _collect_samples(members: Iterable[Member]) -> tuple[list[dict[str, Member]]
                 continue
             key = sample_key_of(member.name)
             suffix = member.name.removeprefix(key).lower()
-            samples.setdefault(key, {})[suffix] = member
+            if key not in latest or suffix in latest[key]:
+                latest[key] = {}
+                samples.append(latest[key])
+            latest[key][suffix] = member
     except DamagedTar as error:
         damage = error
-    return list(samples.values()), damage
+    return samples, damage
 
 
 def sample_key_of(name: str) -> str:
@@ -192,6 +202,7 @@ def _find_label(
         except UnicodeDecodeError:
             return "", f"its {suffix} is not UTF-8"
     if field is not None and field in fields:
-        return str(fields[field]).strip(), None
+        text, fault = label_as_text(fields[field])
+        return text.strip(), fault
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from mptctl.data.listing.labelled_rows import ANY, LabelledRows, classify_rows, read_class_names
+from mptctl.data.listing.labelled_rows import (
+    ANY,
+    LabelledRows,
+    classify_rows,
+    labels_as_text,
+    read_class_names,
+)
 from mptctl.data.listing.listing import Listing
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 from mptctl.names import ColumnRole
@@ -41,12 +47,17 @@ def list_table(
         role: ["" if cell is None else str(cell) for cell in cells[name]] for role, name in column_of.items()
     }
     paths, problems = texts["path"], dict[int, str]()
+    if labelled:
+        texts["label"], problems = labels_as_text(cells[column_of["label"]])
     for row, text in enumerate(paths):
-        below = text if root is None else path_below(text, root)
+        is_address = "://" in text
+        below = text if root is None or is_address else path_below(text, root)
         if not text.strip():
             problems[row] = "its path is empty"
+        elif is_address:
+            problems[row] = "is an address; fetch the pictures first with mptctl pack ADDRESS OUT"
         elif below is None:
-            problems[row] = f"{text}: lies outside {root}; name a folder above it with --data-root"
+            problems[row] = f"lies outside {root}; name a folder above it with --data-root"
         else:
             paths[row] = below
     described = f"{place}: {'row' if is_parquet else 'line'}"
@@ -120,6 +131,8 @@ def holds_pictures(path: Path) -> bool:
 def path_below(text: str, root: Path) -> str | None:
     """Return a path relative to a folder, normalised; None where it is the folder itself or leaves it."""
     below = posixpath.normpath(os.path.relpath(text, root) if os.path.isabs(text) else text)
+    if below.startswith("../"):  # it may come back
+        below = os.path.relpath(os.path.join(root, below), root)
     return None if below in ("..", ".") or below.startswith("../") else below
 
 
@@ -135,7 +148,11 @@ def _read_csv(path: Path) -> tuple[dict[str, Sequence[Any]], Sequence[int]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
-            header = next(reader, [])
+            header = next(reader, None)
+            if header is None:
+                raise DataError(f"{path}: is empty; write a header and a line a picture")
+            if len(header) == 1 and ";" in header[0]:
+                raise DataError(f"{path}: is separated by semicolons; write commas")
             if len(set(header)) < len(header):
                 raise DataError(f"{path}: has two columns of one name; rename all but one")
             rows, line_numbers = [], []

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mptctl.data.listing.image_folder import PART_WORDS
-from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows
+from mptctl.data.listing.labelled_rows import LabelledRows, classify_rows, labels_as_text
 from mptctl.data.listing.patterns import find_part_words, list_files, root_folder_of
 from mptctl.data.listing.recognise import PARTS_NAME
 from mptctl.data.packing.column_files import SAVE_AGAIN, ColumnFile, open_arrow_files, open_parquet_file
@@ -183,17 +183,12 @@ def _read_columns(
 
 def _label_rows(table: pa.Table, columns: PictureColumns, where: Any) -> LabelledRows:
     """Return labels, parts and ids as text; a row whose label is neither a whole number nor text is bad."""
-    labels = table[columns.label].to_pylist()
-    problems = {
-        row: f"label {label!r} is neither a whole number nor text"
-        for row, label in enumerate(labels)
-        if not isinstance(label, int | str | None)
-    }
+    labels, problems = labels_as_text(table[columns.label].to_pylist())
     words = table[columns.split or "\0part"].to_pylist()
     ids = range(len(labels)) if columns.id is None else table[columns.id].to_pylist()
     return LabelledRows(
         ids=["" if value is None else str(value) for value in ids],
-        labels=["" if label is None else str(label) for label in labels],
+        labels=labels,
         parts=[str(word).strip().lower() for word in words] if columns.split or any(words) else [],
         where=where,
         problems=problems,
