@@ -15,9 +15,9 @@ Edge cases, here and in every backend:
   finite one.
 - A student logit of -inf rules its class out: probability and gradient are 0. If the class is the label's,
   the loss is +inf. A row of nothing but -inf has no softmax, so loss and gradient are NaN.
-- A row of nothing but -inf, or with a NaN beside +inf, is no model's answer. There the Triton kernel may count
-  the row as right or wrong where this module does the opposite, and its terms may be finite; gradients hold
-  NaN in both, so a training step is skipped.
+- A row of nothing but -inf, or with a NaN beside +inf, is no model's answer. There the Triton kernel may
+  count the row as right or wrong where this module does the opposite, and its terms may be finite; gradients
+  hold NaN in both, so a training step is skipped.
 - A row that is not valid adds nothing, whatever it holds. Without a valid row loss and gradient are 0.
 """
 

@@ -240,9 +240,11 @@ class Limits(LimitValues):
             kind.check_range(limit)
             if self.looks == "any" and not kind.is_share:
                 raise UsageError(
-                    f"--looks any: --{kind.name} has no interval that may be looked at again and again; "
-                    "limit --max-nfr or --max-lost"
+                    f"{option('looks')} any: {option(kind.name)} has no interval that may be looked at again "
+                    f"and again; limit {option('max-nfr')} or {option('max-lost')}"
                 )
         if self.looks == "any" and self.confidence is None and self.given():
-            raise UsageError("--looks any: is of the interval that decides; give --confidence, such as 0.95")
+            raise UsageError(
+                f"{option('looks')} any: is of the interval that decides; give {option('confidence')}, such as 0.95"
+            )
         return self

@@ -162,8 +162,8 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     lines = describe_differences(checkpoint.meta, build_meta(request, teachers))
     if lines:
         raise CheckpointError(
-            f"{checkpoint.path}: this is another run: {'; '.join(lines)}; move {run.key} away, or use another "
-            "--run-root"
+            f"{checkpoint.path}: this is another run: {'; '.join(lines)}; move {run.key} away, or use "
+            "another --run-root"
         )
     if not finished:
         return "begun"

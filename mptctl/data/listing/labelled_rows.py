@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -96,27 +96,35 @@ def classify_rows(
     return class_names, make_rows(found, rows.problems, further)
 
 
-def label_as_text(cell: Any) -> tuple[str, str | None]:
-    """Return a label as text, and what is wrong with it or None. As in predictions, 3.0 is "3".
+class LabelText(NamedTuple):
+    """A label as text, and what is wrong with it; None for nothing."""
+
+    text: str
+    problem: str | None = None
+
+
+def label_as_text(cell: Any) -> LabelText:
+    """Return a label as text. As in predictions, 3.0 is "3".
 
     An empty cell and NaN are "", which `classify_rows` refuses.
 
-    >>> label_as_text(3.0)
-    ('3', None)
+    >>> label_as_text(3.0).text
+    '3'
     """
     if cell is None or cell != cell:
-        return "", None
+        return LabelText("")
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < whole_limit(np.dtype(float)):
         cell = int(cell)
     if isinstance(cell, bool) or not isinstance(cell, int | str):
-        return "", f"label {cell!r} is neither a whole number nor text"
-    return str(cell), None
+        return LabelText("", f"label {cell!r} is neither a whole number nor text")
+    return LabelText(str(cell))
 
 
 def labels_as_text(cells: Iterable[Any]) -> tuple[list[str], dict[int, str]]:
     """Return the labels of a column as text, and what is wrong with a label, by row; see `label_as_text`."""
-    found = [label_as_text(cell) for cell in cells]
-    return [text for text, _ in found], {row: wrong for row, (_, wrong) in enumerate(found) if wrong}
+    labels = [label_as_text(cell) for cell in cells]
+    problems = {row: label.problem for row, label in enumerate(labels) if label.problem is not None}
+    return [label.text for label in labels], problems
 
 
 def read_class_names(folder: Path) -> list[str] | None:

@@ -202,7 +202,7 @@ def _find_label(
         except UnicodeDecodeError:
             return "", f"its {suffix} is not UTF-8"
     if field is not None and field in fields:
-        text, fault = label_as_text(fields[field])
-        return text.strip(), fault
+        label = label_as_text(fields[field])
+        return label.text.strip(), label.problem
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
     return "", f"has no label beside it: no {wanted}"

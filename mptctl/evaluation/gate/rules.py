@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import NamedTuple
 
-from mptctl.errors import DataError, option, some
+from mptctl.errors import DataError, UsageError, option, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
-from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
+from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, SliceLimits, Waiver
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.pairing.confusion import LIKELY_CAUSE, by_chance_sentence, may_be_by_chance
 from mptctl.evaluation.reading.columns import first
@@ -150,16 +150,23 @@ def _scopes_of_slices(
     # Without a waived flip, the flips of slices need not be read.
     no_flips = [waived] * len(rules.slices)
     flips_of_slices = source.flips_in([rule.by for rule in rules.slices]) if waived else no_flips
-    level = {"confidence": limits.confidence, "looks": limits.looks}
     return [
         Scope(
             name=slice_name(rule.by),
             counts=_require_slice(source, rule.by).counts,
-            limits=Limits(**rule.fractions(), **level),
+            limits=_limits_of_slice(rule, limits),
             waived=len(waived & flips),
         )
         for rule, flips in zip(rules.slices, flips_of_slices, strict=True)
     ]
+
+
+def _limits_of_slice(rule: SliceLimits, limits: Limits) -> Limits:
+    """The limits of a slice of the gate file, at the confidence of `limits`; UsageError names the slice."""
+    try:
+        return Limits(**rule.fractions(), confidence=limits.confidence, looks=limits.looks)
+    except UsageError as error:
+        raise UsageError(f"slice {slice_name(rule.by)}: {error}") from error
 
 
 def _check_old_in_slices(source: SliceSource, every: Sequence[Mapping[str, str]]) -> list[GateCheck]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.readers import has_predictions
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
 from mptctl.evaluation.reading.spelling import NUMBER, normal_form
-from mptctl.evaluation.reading.spreadsheet_cells import as_cell
+from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
 from mptctl.evaluation.reading.workspace import current
 
 Strata = Literal["none", "confidence"]
@@ -119,10 +120,22 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
     return Traffic(pairing, integers(found["number"].combine_chunks()), found["id"])
 
 
+def label_text(value: object) -> str:
+    """A cell of labels as text, without blanks around it, and without the apostrophe before a formula."""
+    return re.sub(WRITTEN_FORMULA, r"\1", "" if value is None else str(value).strip())
+
+
 def _refuse_names(new: str, names: Sequence[str], known: Mapping[str, set[str]]) -> None:
-    """Raise DataError for a class in two spellings, or a class that is called as labels that are none."""
+    """Raise DataError for a class in two spellings, or classes that labels cannot name or tell apart."""
     spellings: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for name in names:
+        alike = labels.setdefault(label_text(name), name)
+        if alike != name:
+            raise DataError(
+                f"{new}: {first([name])} and {first([alike])} are two classes that no label tells apart, since "
+                "blanks around a label do not count; rename one of them"
+            )
         form = normal_form(name)
         if form in (OTHER, UNSURE):
             raise DataError(

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, UsageError, did_you_mean
-from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic, label_text
 from mptctl.evaluation.labels.sampling import Stratum
 from mptctl.evaluation.reading.columns import explaining
 from mptctl.evaluation.reading.readers import Content, find_parts, form_of
-from mptctl.evaluation.reading.spreadsheet_cells import WRITTEN_FORMULA, as_cell
+from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files.explained import shown
 
 LABELS = Content("label file", "give the file that disagree --out wrote, with labels")
@@ -54,7 +54,9 @@ def read_label_file(path: Path) -> list[LabelRow]:
             wanted = [name for name in ("draw", "label", "id") if name in headers]
             with closing(form_of(part).batches(part, wanted)) as batches:
                 for batch in batches:
-                    cells = {name: [_text(value) for value in batch[name].to_pylist()] for name in wanted}
+                    cells = {
+                        name: [label_text(value) for value in batch[name].to_pylist()] for name in wanted
+                    }
                     ids = cells.get("id", [None] * len(cells["label"]))
                     for key, label, sample in zip(cells["draw"], cells["label"], ids, strict=True):
                         number += 1
@@ -72,14 +74,9 @@ def read_label_file(path: Path) -> list[LabelRow]:
     return rows
 
 
-def _text(value: object) -> str:
-    """A cell as text, without blanks around it and the apostrophe before what a spreadsheet would compute."""
-    return re.sub(WRITTEN_FORMULA, r"\1", "" if value is None else str(value).strip())
-
-
 def _spellings(name: str) -> set[str]:
-    """A name as `_text` reads it, from a file that disagree wrote and from any other."""
-    return {_text(name), _text(as_cell(name))}
+    """A name as `label_text` reads it, from a file that disagree wrote and from any other."""
+    return {label_text(name), label_text(as_cell(name))}
 
 
 def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
@@ -199,7 +196,7 @@ def rows_of_mapping(draw: Draw, labels: Mapping[object, object]) -> list[LabelRo
         where = f"labels: {shown(str(sample))}"
         if str(sample) not in places:
             raise DataError(f"{where} was not drawn; give labels of `rows` of this draw")
-        if text := _text(label):
+        if text := label_text(label):
             rows.append(LabelRow(where, draw.fingerprint, places[str(sample)], None, text))
     if not rows:
         raise DataError("labels: none is given; give {id: label}")

@@ -42,7 +42,7 @@ def history_document(history: History) -> Document:
         title="Looks at labels (draw: traffic, seed, rows)",
     )
     rates = [release.nfr for release in history.releases]
-    span = [f"NFR from {percent(min(rates))} to {percent(max(rates))}."] if rates else []
+    span = [f"NFR from {percent(min(rates))} to {percent(max(rates))}."] if len(rates) > 1 else []
     shown_tables = [table for table in (releases, looks) if table.rows]
     return Document([*shown_tables, *notes(span), *notes(_without_level(history.looks), "doubt")])
 
