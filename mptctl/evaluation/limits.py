@@ -245,6 +245,7 @@ class Limits(LimitValues):
                 )
         if self.looks == "any" and self.confidence is None and self.given():
             raise UsageError(
-                f"{option('looks')} any: is of the interval that decides; give {option('confidence')}, such as 0.95"
+                f"{option('looks')} any: is of the interval that decides; give {option('confidence')}, such "
+                "as 0.95"
             )
         return self

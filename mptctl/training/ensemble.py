@@ -125,8 +125,8 @@ def _plan_member(request: RunRequest) -> Member:
         lines = describe_differences(load_checkpoint(folder.best).meta, meta)
         if lines:
             raise CheckpointError(
-                f"{folder.best}: this is another run: {'; '.join(lines)}; train all members as it was, or use "
-                "another --name"
+                f"{folder.best}: this is another run: {'; '.join(lines)}; train all members as it was, or "
+                "use another --name"
             )
         return Member(request, "kept")
     elif request.resume:

@@ -174,8 +174,8 @@ def warn_of_short_schedule(optim: OptimRecipe) -> list[str]:
     """
     if optim.max_steps is None and 0 < optim.epochs < optim.warmup_epochs:
         return [
-            f"warning: optim.warmup_epochs {optim.warmup_epochs:g}: the run ends after {optim.epochs} epochs, "
-            "before its learning rate has risen to optim.lr; set fewer, or train longer"
+            f"warning: optim.warmup_epochs {optim.warmup_epochs:g}: the run ends after {optim.epochs} "
+            "epochs, before its learning rate has risen to optim.lr; set fewer, or train longer"
         ]
     if optim.schedule != "step" or not optim.epochs:
         return []

@@ -188,7 +188,7 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
 def describe_differences(
     before: CheckpointMeta, now: CheckpointMeta, may_change: Collection[str] = ()
 ) -> list[str]:
-    """Say what differs between the run of a checkpoint and a requested one; an empty list if it is the same run.
+    """Say what differs between the run of a checkpoint and a requested one; nothing if it is the same run.
 
     Keys that change results by rounding alone may differ.
 

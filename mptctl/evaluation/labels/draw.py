@@ -133,8 +133,8 @@ def _refuse_names(new: str, names: Sequence[str], known: Mapping[str, set[str]])
         alike = labels.setdefault(label_text(name), name)
         if alike != name:
             raise DataError(
-                f"{new}: {first([name])} and {first([alike])} are two classes that no label tells apart, since "
-                "blanks around a label do not count; rename one of them"
+                f"{new}: {first([name])} and {first([alike])} are two classes that no label tells apart, "
+                "since blanks around a label do not count; rename one of them"
             )
         form = normal_form(name)
         if form in (OTHER, UNSURE):
