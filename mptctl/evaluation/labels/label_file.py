@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError, did_you_mean
 from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic, label_text
 from mptctl.evaluation.labels.sampling import Stratum
+from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.reading.columns import explaining
 from mptctl.evaluation.reading.readers import Content, find_parts, form_of
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
@@ -119,6 +120,20 @@ class Outcomes:
     def count(self, *kinds: int) -> int:
         """Count the labels of some kinds."""
         return int(np.isin(self.said, kinds).sum())
+
+    def advise_more(self, looks: Looks) -> str:
+        """Say how an undecided gate may come to an answer: by more labels, a larger draw or more traffic."""
+        labelled, drawn, disagreements = len(self.said), len(self.draw), len(self.draw.traffic)
+        if labelled == disagreements:
+            return "all rows are labelled: it takes more traffic"
+        advice = f"label more of the {drawn - labelled:,} other rows"
+        if labelled == drawn:
+            advice = (
+                f"all {drawn:,} rows of the draw are labelled: draw more of the {disagreements:,} with "
+                "disagree --draw, and copy these labels into it"
+            )
+        level = "" if looks == "any" else " (a gate that is repeated on more labels no longer has its level)"
+        return advice + level
 
     def strata(self, kind: int, chosen: NDArray[np.bool_] | None = None) -> list[Stratum]:
         """The strata with their labels, of which those of a kind count as flips.

@@ -364,22 +364,6 @@ def why_no_nfr(traffic: Traffic, outcomes: Outcomes) -> str:
     return ""
 
 
-def _advise_more_labels(outcomes: Outcomes, rules: Limits) -> str:
-    """Say how an undecided gate may come to an answer: by more labels, a larger draw or more traffic."""
-    labelled, drawn, disagreements = len(outcomes.said), len(outcomes.draw), len(outcomes.draw.traffic)
-    if labelled == disagreements:
-        return "all rows are labelled: it takes more traffic"
-    advice = f"label more of the {drawn - labelled:,} other rows"
-    if labelled == drawn:
-        advice = (
-            f"all {drawn:,} rows of the draw are labelled: draw more of the {disagreements:,} with disagree "
-            "--draw, and copy these labels into it"
-        )
-    if rules.looks == "any":
-        return advice
-    return f"{advice} (a gate that is repeated on more labels no longer has its level)"
-
-
 def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits) -> GateCheck:
     """Hold negative flips per sample against a limit, by the interval of the traffic that was drawn from."""
     level, total = rules.confidence or LEVEL, len(outcomes.draw.traffic.pairing)
@@ -392,7 +376,7 @@ def _check(outcomes: Outcomes, flips: LabelledShare, limit: float, rules: Limits
     shown = f"{100 * limit:g} %"
     message = f"{title} ({ends} %) {VERBS[answer]} the limit of {shown}"
     if answer == "undecided":
-        message += f"; {_advise_more_labels(outcomes, rules)}"
+        message += f"; {outcomes.advise_more(rules.looks)}"
     return GateCheck(
         name="max-flip-rate",
         limit=limit,
