@@ -179,6 +179,19 @@ def test_files_of_a_gate_with_labels(drawn: list[dict[str, str]], mptctl: Comman
     assert "other rows (a gate that is repeated on more labels no longer has its level)" in once.stderr
 
 
+def test_where_all_of_a_draw_is_labelled_a_larger_one_is_advised(
+    drawn: list[dict[str, str]], mptctl: CommandLine
+) -> None:
+    mptctl("disagree", "old.npz", "new.parquet", "--out", "fifty.csv", "--draw", "50", "--seed", "3")
+    with open("fifty.csv", newline="") as file:
+        fifty = list(csv.DictReader(file))
+    assert [row["id"] for row in fifty] == [row["id"] for row in drawn[:50]]
+    label(fifty)
+    done = mptctl(*EVALUATE, "--max-flip-rate", "2", "--confidence", "0.99")
+    assert done.returncode == 3
+    assert "all 50 rows of the draw are labelled: draw more of the 200 with disagree --draw" in done.stderr
+
+
 def test_the_history_remembers_the_looks_at_a_draw(drawn: list[dict[str, str]], mptctl: CommandLine) -> None:
     """Two draws in turns, and a release; 40 of 2,000 flip once every row is labelled."""
     mptctl("disagree", "old.npz", "new.parquet", "--out", "other.csv", "--draw", "50")
