@@ -8,13 +8,11 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.machine.device import choose_device
 from mptctl.methods.rows import row_of
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.names import Role, Sampler
 from mptctl.recipe import Recipe
 from mptctl.recipe.search import Axis, TrialSettings, random_points, recipe_at
-from mptctl.training.plan import RunSize, refuse_untrainable
 from mptctl.tune.space import METHOD, complete_settings, grid, series_key
 
 
@@ -110,6 +108,10 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         series = len({series_key(point) for point in points})
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
         replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
+    # These import torch, which no other check of a search needs.
+    from mptctl.machine.device import choose_device
+    from mptctl.training.plan import RunSize, refuse_untrainable
+
     size = RunSize(
         num_classes=len(split.classes.names),
         num_old=split.classes.num_old,

@@ -12,7 +12,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.recipe.search import Axis
 from mptctl.tune.prepare import measure_baseline
-from mptctl.tune.request import TuneRequest
+from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.tune_report import TRIALS_NAME, TuneReport, write_report
 from tests.common import digits_with_teachers, short_recipe
 
@@ -29,6 +29,26 @@ def begin(request: TuneRequest) -> TuneReport:
     report = measure_baseline(request, points, lambda note: None, lambda what, done, total: None)
     write_report(request.folder, report)
     return report
+
+
+@pytest.mark.parametrize(
+    ("method", "axis", "message"),
+    [
+        (
+            "mpt-kl",
+            Axis(name="optim.batch_size", values=(64, 100_000)),
+            "optim.batch_size 100000: more than the",
+        ),
+        ("elodi", Axis(name="method.elodi_start_epoch", values=(1, 20)), "elodi begins to distil"),
+    ],
+)
+def test_a_trial_that_cannot_be_trained_is_refused_before_the_first(
+    method: str, axis: Axis, message: str, split: Split, tmp_path: Path
+) -> None:
+    old, ref = (split.run_root / name / "best.pt" for name in ("old", "ref"))
+    request = TuneRequest(short_recipe(method=method), split, tmp_path, old, (ref,), (axis,))
+    with pytest.raises(UsageError, match=message):
+        checked_points(request)
 
 
 @pytest.mark.parametrize(("sampler", "asha"), [("optuna", False), ("grid", True)])
