@@ -227,3 +227,18 @@ def test_a_picture_in_no_part_beside_pictures_in_parts_is_named(
     done = mptctl("pack", "memory://bucket", tmp_path / "out")
     assert (done.returncode, done.stdout) == (4, "")
     assert "in a part, and others are in none: /bucket/cat/2.jpg; expected CLASS/FILE" in done.stderr
+
+
+def test_a_table_of_addresses_is_fetched(
+    tmp_path: Path, folder: Path, mptctl: CommandLine, store: Any
+) -> None:
+    lines = ["path,label,split"]
+    for path, content in whole(folder).items():
+        store.pipe(f"/bucket/{path}", content)
+        part, label, _ = path.split("/")
+        lines.append(f"memory://bucket/{path},{label},{part}")
+    (tmp_path / "addresses.csv").write_text("\n".join(lines))
+    done = mptctl("pack", tmp_path / "addresses.csv", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    packed = [content for name, content in whole(tmp_path / "out").items() if name.endswith(".jpg")]
+    assert sorted(packed) == sorted(whole(folder).values())

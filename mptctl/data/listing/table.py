@@ -50,12 +50,12 @@ def list_table(
     if labelled:
         texts["label"], problems = labels_as_text(cells[column_of["label"]])
     for row, text in enumerate(paths):
-        is_address = "://" in text
+        is_address = root is not None and "://" in text
         below = text if root is None or is_address else path_below(text, root)
         if not text.strip():
             problems[row] = "its path is empty"
         elif is_address:
-            problems[row] = "is an address; fetch the pictures first with mptctl pack ADDRESS OUT"
+            problems[row] = f"is an address; fetch the pictures first with mptctl pack {place} OUT"
         elif below is None:
             problems[row] = f"lies outside {root}; name a folder above it with --data-root"
         else:
