@@ -25,7 +25,8 @@ from mptctl.training.distributed import ProcessGroup
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
 from mptctl.training.request import RunRequest
-from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.check import checked_points
+from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import complete_settings
 from mptctl.tune.tune_report import SEARCH, TRIALS_NAME, Reference, TuneReport
 

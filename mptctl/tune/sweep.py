@@ -14,8 +14,9 @@ from mptctl.models.lock import locked
 from mptctl.models.ownership import note_left_files, remove_own
 from mptctl.names import Progress
 from mptctl.recipe.search import TrialSettings, name_of, recipe_at
+from mptctl.tune.check import checked_points
 from mptctl.tune.prepare import measure_baseline
-from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.request import TuneRequest
 from mptctl.tune.tune_report import BEST_NAME, RAY, SEARCH, Trial, TuneReport, write_report
 
 

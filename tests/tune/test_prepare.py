@@ -11,8 +11,9 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.recipe.search import Axis
+from mptctl.tune.check import checked_points
 from mptctl.tune.prepare import measure_baseline
-from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.request import TuneRequest
 from mptctl.tune.tune_report import TRIALS_NAME, TuneReport, write_report
 from tests.common import digits_with_teachers, short_recipe
 
