@@ -13,7 +13,7 @@ from mptctl.data.listing.listing import Checks, Listing, check_listing, make_row
 from mptctl.data.listing.recognise import recognise_kind
 from mptctl.data.manifest import BAD, TEST
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
-from mptctl.data.places import find_place
+from mptctl.data.places import find_picture_root
 from mptctl.data.sources import scan_listed
 from mptctl.data.split import Split, split_of
 from mptctl.data.split_file import SplitRequest
@@ -43,13 +43,12 @@ def make_unlabelled_split(
         UsageError: ``data_root`` is given for a folder.
     """
     kind = find_place_kind(root)
-    below = find_place(str(root), data_root, kind).root
+    below = find_picture_root(str(root), data_root, kind)
     if kind == "imagefolder":
         run_root = root
         listed = check_listing(_list_all_pictures(root), checks)
     else:
         run_root = root.parent
-        assert below is not None
         listed = scan_listed(kind, str(root), below, {}, None, checks, labelled=False)
     problems = listed.problems
     is_bad = listed.manifest.parts == BAD

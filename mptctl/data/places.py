@@ -45,8 +45,8 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
         UsageError: ``given`` is neither a name nor a place of a known kind.
         DataError: the pictures of the place have to be packed first.
     """
-    root = None if data_root is None else data_root.expanduser().resolve()
     if given in NAMES and kind is None:
+        root = None if data_root is None else data_root.expanduser().resolve()
         return Place(given, root)  # type: ignore[arg-type]
     if is_remote(given):
         raise DataError(f"{given}: is not on this machine; pack it first: mptctl pack {given} OUT")
@@ -63,15 +63,34 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
             f"{given}: holds pictures inside {kind.capitalize()} files; pack them first: mptctl pack {given} "
             "OUT --to shards"
         )
+    below = find_picture_root(given, data_root, kind)
+    if kind == "imagefolder":
+        return Place("imagefolder", below, None, f"folders of classes in {below}")
+    if kind == "webdataset":
+        return Place("webdataset", below, os.path.abspath(path), f"tar shards below {below}")
+    return Place("table", below, os.path.abspath(path), f"a table of pictures below {below}")
+
+
+def find_picture_root(given: str, data_root: Path | None, kind: PlaceKind) -> Path:
+    """Find the folder that the pictures of a place are below.
+
+    Args:
+        given: a folder, a table, or a pattern or folder of shards.
+        data_root: that folder, where it is not the folder of the place.
+        kind: of the place.
+
+    Raises:
+        UsageError: ``given`` is a folder of pictures, and ``data_root`` another one.
+    """
+    root = None if data_root is None else data_root.expanduser().resolve()
+    path = os.path.expanduser(given)
     if kind == "imagefolder":
         folder = Path(path).resolve()
         if root not in (None, folder):
             raise UsageError(
                 f"--data-root {data_root}: {given} holds the pictures itself; leave one of them out"
             )
-        return Place("imagefolder", folder, None, f"folders of classes in {folder}")
-    if kind == "webdataset":
-        below = root_folder_of(path) if root is None else root
-        return Place("webdataset", below, os.path.abspath(path), f"tar shards below {below}")
-    below = Path(path).resolve().parent if root is None else root
-    return Place("table", below, os.path.abspath(path), f"a table of pictures below {below}")
+        return folder
+    if root is not None:
+        return root
+    return root_folder_of(path) if kind == "webdataset" else Path(path).resolve().parent
