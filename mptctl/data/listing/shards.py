@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from mptctl.data.listing.labelled_rows import (
     ANY,
     LabelledRows,
+    LabelText,
     classify_rows,
     label_as_text,
     read_class_names,
@@ -116,8 +117,8 @@ def _list_samples(descriptor: int, shard: Shard, label_key: str | None, labelled
             continue
         (picture,) = pictures
         fields = _read_fields(descriptor, sample)
-        label, fault = _find_label(descriptor, sample, fields, label_key) if labelled else (ANY, None)
-        yield _Sample(picture.name, picture.start, picture.size, label, fields, fault)
+        label = _find_label(descriptor, sample, fields, label_key) if labelled else LabelText(ANY)
+        yield _Sample(picture.name, picture.start, picture.size, label.text, fields, label.problem)
     if damage is not None:
         yield _Sample(f"{shard.path}@{damage.offset}", damage.offset, problem=damage.problem)
 
@@ -176,7 +177,7 @@ def _read_fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any
 
 def _find_label(
     descriptor: int, sample: Mapping[str, Member], fields: Mapping[str, Any], label_key: str | None
-) -> tuple[str, str | None]:
+) -> LabelText:
     """Find the label of a sample.
 
     Args:
@@ -184,9 +185,6 @@ def _find_label(
         sample: its members, by suffix.
         fields: fields of its .json.
         label_key: see `list_shards`.
-
-    Returns:
-        The label and None, or "" and what is wrong.
     """
     suffix: str | None  # of a member that is the label
     field: str | None  # of the .json
@@ -198,11 +196,11 @@ def _find_label(
         suffix, field = None, label_key
     if suffix is not None and suffix in sample:
         try:
-            return _read_content(descriptor, sample[suffix]).decode().strip(), None
+            return LabelText(_read_content(descriptor, sample[suffix]).decode().strip())
         except UnicodeDecodeError:
-            return "", f"its {suffix} is not UTF-8"
+            return LabelText("", f"its {suffix} is not UTF-8")
     if field is not None and field in fields:
         label = label_as_text(fields[field])
-        return label.text.strip(), label.problem
+        return label._replace(text=label.text.strip())
     wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
-    return "", f"has no label beside it: no {wanted}"
+    return LabelText("", f"has no label beside it: no {wanted}")
