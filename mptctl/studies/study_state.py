@@ -21,7 +21,7 @@ from mptctl.studies.study_plan import PlannedRun
 from mptctl.studies.study_split import StudySplit
 from mptctl.teachers.source import names_of_references
 from mptctl.training.assemble import build_meta
-from mptctl.training.resume import describe_differences, newest_checkpoint
+from mptctl.training.resume import newest_checkpoint, refuse_other_run
 
 # Of a run: not there; interrupted; trained, but without predictions; or done.
 Standing = Literal["missing", "begun", "unanswered", "done"]
@@ -159,12 +159,8 @@ def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standi
     finished = folder.is_finished()
     checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)
     # A kept run does not grow, so a longer recipe is that of another run.
-    lines = describe_differences(checkpoint.meta, build_meta(request, teachers))
-    if lines:
-        raise CheckpointError(
-            f"{checkpoint.path}: this is another run: {'; '.join(lines)}; move {run.key} away, or use "
-            "another --run-root"
-        )
+    advice = f"move {run.key} away, or use another --run-root"
+    refuse_other_run(checkpoint.meta, build_meta(request, teachers), checkpoint.path, advice)
     if not finished:
         return "begun"
     digests[run.key] = checkpoint.digest

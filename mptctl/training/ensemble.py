@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir, list_members
@@ -16,7 +16,7 @@ from mptctl.recipe import change_recipe
 from mptctl.training.assemble import build_meta
 from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
-from mptctl.training.resume import describe_differences, newest_checkpoint, refuse_differences
+from mptctl.training.resume import newest_checkpoint, refuse_differences, refuse_other_run
 
 # Kept: finished before, and left as it is. Resumed: trained further. Trained: from the beginning.
 MemberState = Literal["kept", "resumed", "trained"]
@@ -122,12 +122,8 @@ def _plan_member(request: RunRequest) -> Member:
         request = replace(request, resume=False)
     elif folder.is_finished():
         # A kept member does not grow, so a longer recipe is that of another run.
-        lines = describe_differences(load_checkpoint(folder.best).meta, meta)
-        if lines:
-            raise CheckpointError(
-                f"{folder.best}: this is another run: {'; '.join(lines)}; train all members as it was, or "
-                "use another --name"
-            )
+        advice = "train all members as it was, or use another --name"
+        refuse_other_run(load_checkpoint(folder.best).meta, meta, folder.best, advice)
         return Member(request, "kept")
     elif request.resume:
         request = request.resume_or_restart()

@@ -178,24 +178,25 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     }
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
-    lines = describe_differences(before, now, longer)
-    if lines:
-        raise CheckpointError(
-            f"{path}: this is another run: {'; '.join(lines)}; resume it as it was, or use another --name"
-        )
+    refuse_other_run(before, now, path, "resume it as it was, or use another --name", longer)
 
 
-def describe_differences(
-    before: CheckpointMeta, now: CheckpointMeta, may_change: Collection[str] = ()
-) -> list[str]:
-    """Say what differs between the run of a checkpoint and a requested one; nothing if it is the same run.
+def refuse_other_run(
+    before: CheckpointMeta, now: CheckpointMeta, path: Path, advice: str, may_change: Collection[str] = ()
+) -> None:
+    """Refuse a checkpoint whose run is another than the requested one.
 
     Keys that change results by rounding alone may differ.
 
     Args:
         before: meta of the checkpoint.
         now: meta of the checkpoints that the requested run would write.
+        path: of the checkpoint.
+        advice: what to do, the end of the message.
         may_change: further keys of the recipe that may differ.
+
+    Raises:
+        CheckpointError: something else differs; the message names it.
     """
     free_keys = {*list_changeable_keys(), *may_change}
     lines = [
@@ -214,7 +215,8 @@ def describe_differences(
         for role in roles
         if before.teachers.get(role) != now.teachers.get(role)
     ]
-    return lines
+    if lines:
+        raise CheckpointError(f"{path}: this is another run: {'; '.join(lines)}; {advice}")
 
 
 def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
