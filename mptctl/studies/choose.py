@@ -325,16 +325,14 @@ def _commands(group: Group, increase: float) -> list[str]:
     recipe = f"--recipe {shlex.quote(str(run.folder / 'recipe.yaml'))}"
     train = "train-mpt" if method in ("mpt-kl", "mpt-lm") else f"train-baseline {method}"
     refs = [teacher for teacher in run.head.work.teachers if teacher != Role.OLD.value]
-    lines = [f"{train} {recipe} --name {name}"]
+    lines = []
     if refs:
         # The reference may have other settings than the update; where it is gone, those of the update serve.
         reference = find_by_digest(run.head.teachers[refs[0]], run.folder) or run.folder
-        recipe_of_reference = f"--recipe {shlex.quote(str(reference / 'recipe.yaml'))}"
-        if len(refs) == 1:
-            lines.insert(0, f"train-ref {recipe_of_reference}")
-        else:
-            lines[0] += " --ref ensemble"
-            lines.insert(0, f"train-ensemble --size {len(refs)} {recipe_of_reference}")
+        command = "train-ref" if len(refs) == 1 else f"train-ensemble --size {len(refs)}"
+        lines.append(f"{command} --recipe {shlex.quote(str(reference / 'recipe.yaml'))}")
+    ensemble = " --ref ensemble" if len(refs) > 1 else ""
+    lines.append(f"{train} {recipe}{ensemble} --name {name}")
     if run.head.has_new_classes:
         lines.append(f"adjust {name} --old old --max-er-increase {100 * increase:.2f}")
     return [f"mptctl {line}" for line in lines]
