@@ -127,13 +127,13 @@ def hold_out_test_part(
 def refuse_empty_classes(manifest: Manifest) -> None:
     """Raise DataError if a class has no training picture; the message names the first such class."""
     counts = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
-    empty = [manifest.class_names[label] for label in np.flatnonzero(counts == 0)]
-    if empty:
-        is_held_out = np.isin(np.flatnonzero(counts == 0), manifest.labels[manifest.parts == VAL]).any()
+    empty = np.flatnonzero(counts == 0)
+    if empty.size:
+        is_held_out = np.isin(empty, manifest.labels[manifest.parts == VAL]).any()
         advice = "add pictures or lower --val-fraction" if is_held_out else "add training pictures"
         kept_out = int(np.count_nonzero(manifest.parts == BAD))
         raise DataError(
-            f"no training picture is left of {len(empty)} classes, {empty[0]} first "
+            f"no training picture is left of {len(empty)} classes, {manifest.class_names[empty[0]]} first "
             f"({kept_out} pictures kept out); {advice}"
         )
 

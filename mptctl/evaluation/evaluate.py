@@ -108,7 +108,7 @@ def compare(old: Predictions, new: Predictions, request: ComparisonRequest | Non
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
-            f"test on pictures of the old classes, or correct the classes that are called old"
+            "test on pictures of the old classes, or correct the classes that are called old"
         )
     identical = request.identical or same_content(answers.pairing)
     warnings += [*chosen.warnings, *_warnings(answers, identical)]

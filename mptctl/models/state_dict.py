@@ -46,7 +46,7 @@ def find_state_dict(content: Any, path: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: there is no state dict, or it holds complex numbers, or a weight twice.
     """
-    for key in STATE_KEYS * 2:
+    for key in STATE_KEYS * 2:  # each twice, in whatever order two of them hold each other
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]
     is_named = isinstance(content, dict)

@@ -297,7 +297,7 @@ def test_a_run_that_was_begun_and_has_no_checkpoint_yet_is_named(tmp_path: Path)
     append_metrics(begun, MetricsLine(event="step", epoch=1, step=3))
     comparison = compare_runs([tmp_path])
     assert f"{begun.parent}: left out: its run is not finished (epoch 1)" in comparison.notes
-    # Who names runs does not ask for what lies beside them.
+    # A run that is named itself brings no notes on those beside it.
     assert not any("mpt-lm" in note for note in compare_runs([tmp_path / "mpt-kl"]).notes)
 
 

@@ -120,8 +120,8 @@ def read_traffic(old: Predictions, new: Predictions) -> Traffic:
     return Traffic(pairing, integers(found["number"].combine_chunks()), found["id"])
 
 
-def label_text(value: object) -> str:
-    """A cell of labels as text, without blanks around it, and without the apostrophe before a formula."""
+def cell_text(value: object) -> str:
+    """A cell of a label file as text, without blanks around it and the apostrophe before a formula."""
     return re.sub(WRITTEN_FORMULA, r"\1", "" if value is None else str(value).strip())
 
 
@@ -130,7 +130,7 @@ def _refuse_names(new: str, names: Sequence[str], known: Mapping[str, set[str]])
     spellings: dict[str, str] = {}
     labels: dict[str, str] = {}
     for name in names:
-        alike = labels.setdefault(label_text(name), name)
+        alike = labels.setdefault(cell_text(name), name)
         if alike != name:
             raise DataError(
                 f"{new}: {first([name])} and {first([alike])} are two classes that no label tells apart, "

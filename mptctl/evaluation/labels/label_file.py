@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, UsageError, did_you_mean
-from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic, label_text
+from mptctl.evaluation.labels.draw import OTHER, UNSURE, Draw, Strata, Traffic, cell_text
 from mptctl.evaluation.labels.sampling import Stratum
 from mptctl.evaluation.limits import Looks
 from mptctl.evaluation.reading.columns import explaining
@@ -55,9 +55,7 @@ def read_label_file(path: Path) -> list[LabelRow]:
             wanted = [name for name in ("draw", "label", "id") if name in headers]
             with closing(form_of(part).batches(part, wanted)) as batches:
                 for batch in batches:
-                    cells = {
-                        name: [label_text(value) for value in batch[name].to_pylist()] for name in wanted
-                    }
+                    cells = {name: [cell_text(value) for value in batch[name].to_pylist()] for name in wanted}
                     ids = cells.get("id", [None] * len(cells["label"]))
                     for key, label, sample in zip(cells["draw"], cells["label"], ids, strict=True):
                         number += 1
@@ -76,8 +74,8 @@ def read_label_file(path: Path) -> list[LabelRow]:
 
 
 def _spellings(name: str) -> set[str]:
-    """A name as `label_text` reads it, from a file that disagree wrote and from any other."""
-    return {label_text(name), label_text(as_cell(name))}
+    """A name as `cell_text` reads it, from a file that disagree wrote and from any other."""
+    return {cell_text(name), cell_text(as_cell(name))}
 
 
 def _row(where: str, key: str, label: str, sample: str | None) -> LabelRow:
@@ -211,7 +209,7 @@ def rows_of_mapping(draw: Draw, labels: Mapping[object, object]) -> list[LabelRo
         where = f"labels: {shown(str(sample))}"
         if str(sample) not in places:
             raise DataError(f"{where} was not drawn; give labels of `rows` of this draw")
-        if text := label_text(label):
+        if text := cell_text(label):
             rows.append(LabelRow(where, draw.fingerprint, places[str(sample)], None, text))
     if not rows:
         raise DataError("labels: none is given; give {id: label}")
